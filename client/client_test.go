@@ -29,7 +29,7 @@ func deploy(ctx context.Context, cfg *rest.Config, namespace string) error {
 	}
 	apps := client.AppsV1alpha1().AppServices(namespace)
 
-	// Apply states what this program decides; every other field stays whose it is.
+	// Apply sets only these fields; all other fields keep their value and field manager.
 	want := apply.AppService("web", namespace).
 		WithLabels(map[string]string{"team": "blue"}).
 		WithSpec(apply.AppServiceSpec().WithImage("nginx:1.27").WithReplicas(2).
@@ -39,10 +39,10 @@ func deploy(ctx context.Context, cfg *rest.Config, namespace string) error {
 		return err
 	}
 
-	// Ready says whether it runs as declared and, if not, why.
+	// Ready reports whether the application runs as declared and, if not, the reason.
 	ready := meta.FindStatusCondition(app.Status.Conditions, appsapi.ConditionReady)
 	if ready == nil || ready.ObservedGeneration != app.Generation {
-		fmt.Println("the operator has not seen this edit yet")
+		fmt.Println("the operator has not reconciled this generation yet")
 		return nil
 	}
 	fmt.Printf("ready: %s, %s: %s\n", ready.Status, ready.Reason, ready.Message)

@@ -1,16 +1,27 @@
 package engine
 
 import (
-	"time"
-
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/reconcile"
+	"github.com/holdfast-dev/holdfast/internal/reconcile/execute"
 )
 
 // Component is one part of an application.
 type Component = appsapi.Component
+
+// PlainPassword is the value of a credential of a component. The credentials of a database have the keys
+// root-password and password.
+type PlainPassword = desired.PlainPassword
+
+// ComponentType is the type of a component.
+type ComponentType = appsapi.ComponentType
+
+// ComponentStatus is the observed state of one component.
+type ComponentStatus = reconcile.ComponentStatus
 
 // Object is an object of a kind that the engine runs.
 type Object interface {
@@ -19,79 +30,67 @@ type Object interface {
 	ApplicationStatus() *appsapi.ApplicationStatus
 }
 
+// Stack is an object of a kind with several components. The engine also writes its StackStatus.
+type Stack = reconcile.Stack
+
 // Kind is a kind of application.
 type Kind[T Object] struct {
 	// New returns an empty object.
 	New func() T
-	// Components says what an object consists of. It must not change the object.
+	// Components returns the components of an object. It must not change the object.
 	Components func(T) []Component
-	// DeletionPolicy says what becomes of data that is no longer wanted; nil means that it is
-	// kept.
+	// SpecPath returns the path of a component's fields in the spec of an object, for messages:
+	// spec.store. Without it, messages name fields as if the spec were the component's.
+	SpecPath func(Component) string
+	// PlainPasswords returns the passwords that the spec of an object contains; nil if the kind has no
+	// such fields. The engine copies them into the Secret of the component and nowhere else.
+	PlainPasswords func(T) []PlainPassword
+	// Types are the types that its components may have; none means all. Only kinds that these types
+	// need are watched and must be granted, see the packages of engine/rbac. Never remove a type
+	// while objects have components of it: their children would be orphaned.
+	Types []ComponentType
+	// DeletionPolicy returns whether data of removed components is deleted; nil means that it is
+	// retained.
 	DeletionPolicy func(T) appsapi.DeletionPolicy
-	// UpdateStatus writes into the status of the object what its kind shows beyond
-	// ApplicationStatus and StackStatus; nil means nothing.
+	// UpdateStatus sets fields of the status beyond ApplicationStatus and StackStatus; nil if there
+	// are none.
 	UpdateStatus func(T, []ComponentStatus)
-	// SummarizeConditions writes into the status of the object what follows from its conditions, also
-	// while it is deleted or cannot be read; nil means nothing.
+	// SummarizeConditions sets fields of the status that follow from its conditions. It also runs
+	// while the object is deleted or its state cannot be read. It may be nil.
 	SummarizeConditions func(T)
-	// History says what of an object is remembered and how many earlier ones are, 0 for
-	// the usual 10; nil means nothing is.
+	// History returns the spec to store as a revision, without passwords, and how many earlier ones
+	// to keep (0 for the default of 10). Without it there are no revisions.
 	History func(T) (spec any, limit int32)
 }
 
-// withDatabaseServers runs the databases of a kind as those of an AppStack are run.
-func withDatabaseServers[T Object](kind Kind[T]) Kind[T] {
-	components := kind.Components
-	kind.Components = func(app T) []Component { return desired.ExpandDatabases(components(app)) }
-	return kind
-}
-
-// Stack is an object of a kind with several components.
-type Stack interface {
-	Object
-	// StackStatus is the part of its status that is about them; the engine writes it.
-	StackStatus() *appsapi.StackStatus
-}
-
-// ComponentStatus is what was seen of one component.
-type ComponentStatus struct {
-	Name string
-	Type appsapi.ComponentType
-	// ResourceName is the name of the child that runs the pods.
-	ResourceName string
-	// Health is that of the component, and Reason and Message why.
-	Health, Reason, Message string
-	// Desired, Replicas, Ready and Available count pods.
-	Desired, Replicas, Ready, Available int32
-	// Selector finds the pods, in the syntax of kubectl.
-	Selector string
-	// Endpoints are where it can be reached, from outside of the cluster first.
-	Endpoints []appsapi.Endpoint
-	// Binding is the Secret that says how to get in, of a database that lets somebody in.
-	Binding string
-}
-
-// Options of a controller. The zero value is fit for production.
-type Options struct {
-	// Workers is how many objects are worked on at once; 0 means 32. They mostly wait for the
-	// API server, and some of them for webhooks that do not answer.
-	Workers int
-	// MaxBackoff bounds the time between two tries of what the API server refuses; 0
-	// means 5 minutes.
-	MaxBackoff time.Duration
-	// Namespace is the operator's own; "" means holdfast-system.
-	Namespace string
-}
-
-func (o Options) withDefaults() Options {
-	if o.Workers == 0 {
-		o.Workers = 32
+// untyped converts the kind for the reconcile loop, which is the same code for all kinds.
+func (k Kind[T]) untyped(gvk schema.GroupVersionKind) reconcile.Kind {
+	out := reconcile.Kind{Types: k.Types, Kind: execute.Kind{
+		GVK: gvk,
+		New: func() execute.Application { return k.New() },
+		Components: func(app execute.Application) []desired.ExpandedComponent {
+			var passwords []PlainPassword
+			if k.PlainPasswords != nil {
+				passwords = k.PlainPasswords(app.(T))
+			}
+			components := desired.ExpandComponents(k.Components(app.(T)), passwords...)
+			if k.SpecPath != nil {
+				components = desired.SetSpecPaths(components, k.SpecPath)
+			}
+			return components
+		},
+	}}
+	if k.DeletionPolicy != nil {
+		out.DeletionPolicy = func(app execute.Application) appsapi.DeletionPolicy { return k.DeletionPolicy(app.(T)) }
 	}
-	if o.MaxBackoff == 0 {
-		o.MaxBackoff = 5 * time.Minute
+	if k.History != nil {
+		out.History = func(app execute.Application) (any, int32) { return k.History(app.(T)) }
 	}
-	if o.Namespace == "" {
-		o.Namespace = "holdfast-system"
+	if k.UpdateStatus != nil {
+		out.UpdateStatus = func(app execute.Application, components []ComponentStatus) { k.UpdateStatus(app.(T), components) }
 	}
-	return o
+	if k.SummarizeConditions != nil {
+		out.SummarizeConditions = func(app execute.Application) { k.SummarizeConditions(app.(T)) }
+	}
+	return out
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails when the tests of a package cover fewer statements than hack/coverage.txt asks for.
+# Fails if the test coverage of a package is below its minimum in hack/coverage.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ failed=0
 while read -r package want; do
   got=$(grep -E "/$package[[:space:]]" <<<"$output" | grep -oE 'coverage: [0-9.]+' | grep -oE '[0-9.]+')
   if awk -v got="$got" -v want="$want" 'BEGIN {exit !(got + 0 < want + 0)}'; then
-    printf '%-22s %5s %% of statements covered, want at least %s: add tests\n' "$package" "$got" "$want"
+    printf '%-22s %5s %% of statements covered, minimum is %s: add tests\n' "$package" "$got" "$want"
     failed=1
   else
     printf '%-22s %5s %% (at least %s)\n' "$package" "$got" "$want"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a tool of hack/tools.txt, after building it on first use. Builds are kept by
-# version outside the work tree, so checkouts share them.
+# Runs a tool of hack/tools.txt and builds it on first use. Builds are cached by version outside the
+# work tree, so that checkouts share them.
 # Usage: hack/tool.sh NAME [ARGS...]
 set -euo pipefail
 
@@ -12,14 +12,13 @@ read -r package version < <(awk -v n="$name" '$1 == n {print $2, $3}' "$(dirname
 }
 dir=${HOLDFAST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdfast}/tools/$name-$version
 if [ ! -x "$dir/$name" ]; then
-  echo "building $name $version (once; kept in $dir)" >&2
+  echo "building $name $version (cached in $dir)" >&2
   mkdir -p "$(dirname "$dir")"
   tmp=$(mktemp -d "$dir.XXXXXX")
   trap 'rm -rf "$tmp"' EXIT
-  # A released tool is built with the dependencies of its own release: GOFLAGS and
-  # workspaces of the caller do not apply.
+  # Build the tool with the dependencies of its release, independent of the caller's GOFLAGS and workspace.
   GOFLAGS='-trimpath -buildvcs=false' GOWORK=off CGO_ENABLED=0 GOBIN=$tmp go install "$package@$version"
-  # Another checkout may have been faster: then its build is as good as ours.
+  # If another checkout has built the tool meanwhile, use that build.
   mv -T "$tmp" "$dir" 2>/dev/null || [ -x "$dir/$name" ]
   rm -rf "$tmp"
   trap - EXIT

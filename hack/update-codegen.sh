@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates client/ from the types of api/v1alpha1: apply configurations, clientset, listers
-# and informers. What was there is removed first, so that nothing of a removed kind stays.
+# and informers. Deletes the old code first, so that no code of removed kinds remains.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs a command and fails if it changed any file that git knows or would take.
-# Works in a dirty tree too: it compares before and after.
+# Runs a command and fails if it changed any file that git does not ignore. Also works in a dirty work tree,
+# because it compares the files before and after the command.
 set -euo pipefail
 
 snapshot() {
   git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-    if [ -f "$file" ]; then sha256sum "$file"; fi # listed, but deleted: not there before or after
+    if [ -f "$file" ]; then sha256sum "$file"; fi # skip files that are tracked but deleted
   done | sort -k2
 }
 

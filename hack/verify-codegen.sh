@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if client/ is not what hack/update-codegen.sh makes of api/v1alpha1.
+# Fails if client/ is out of date with api/v1alpha1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec hack/verify-clean.sh hack/update-codegen.sh

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// testServiceStatus shows that a full status fits, and that only the subresource writes it.
+// testServiceStatus checks that a full status is accepted and that only the status subresource changes it.
 func testServiceStatus(t *testing.T, apps dynamic.ResourceInterface) {
-	const cause = `{code: ImageNotFound, message: there is no such image, object: {kind: Pod, name: web-1}, since: "2026-01-02T03:04:05Z"}`
+	const cause = `{code: ImageNotFound, message: the image does not exist, object: {kind: Pod, name: web-1}, since: "2026-01-02T03:04:05Z"}`
 	const full = `
 observedGeneration: 3
 conditions: [{type: Ready, status: "False", reason: Progressing, message: 1 of 2 pods are ready, observedGeneration: 3, lastTransitionTime: "2026-01-02T03:04:05Z"}]
@@ -34,7 +34,7 @@ causes: [` + cause + `]`
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]any{"spec": parse(t, `{image: nginx}`), "status": parse(t, full)}, map[string]any{"spec": stored.Object["spec"], "status": stored.Object["status"]}); diff != "" {
-		t.Errorf("after a write of the status (-want +got):\n%s", diff)
+		t.Errorf("object after a status update (-want +got):\n%s", diff)
 	}
 
 	stored.Object["status"] = parse(t, `{observedGeneration: 4}`)
@@ -43,7 +43,7 @@ causes: [` + cause + `]`
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(parse(t, full), stored.Object["status"]); diff != "" {
-		t.Errorf("status after a write of the spec (-want +got):\n%s", diff)
+		t.Errorf("status after a spec update (-want +got):\n%s", diff)
 	}
 
 	stored.Object["status"] = parse(t, `{causes: [`+strings.Join([]string{cause, cause, cause, cause}, ",")+`]}`)
@@ -51,7 +51,7 @@ causes: [` + cause + `]`
 	wantRejected(t, err, "status.causes: Too many: 4: must have at most 3 items")
 }
 
-// testServiceScale shows when autoscalers and `kubectl scale` get an answer.
+// testServiceScale checks that the scale subresource works only while replicas is set.
 func testServiceScale(t *testing.T, apps dynamic.ResourceInterface) {
 	replicas := func(t *testing.T, scale *unstructured.Unstructured) int64 {
 		t.Helper()
@@ -63,7 +63,7 @@ func testServiceScale(t *testing.T, apps dynamic.ResourceInterface) {
 	}
 	scaleTo := func(t *testing.T, name string, n int) error {
 		t.Helper()
-		patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, n) // what kubectl scale sends
+		patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, n) // as sent by kubectl scale
 		_, err := apps.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "scale")
 		return err
 	}
@@ -75,7 +75,7 @@ func testServiceScale(t *testing.T, apps dynamic.ResourceInterface) {
 			t.Fatal(err)
 		}
 		if got := replicas(t, scale); got != 2 {
-			t.Errorf("scale says %d replicas, want 2", got)
+			t.Errorf("scale has %d replicas, want 2", got)
 		}
 		if err := scaleTo(t, name, 5); err != nil {
 			t.Fatal(err)
@@ -85,12 +85,12 @@ func testServiceScale(t *testing.T, apps dynamic.ResourceInterface) {
 			t.Fatal(err)
 		}
 		if got := replicas(t, stored); got != 5 {
-			t.Errorf("after scaling to 5 the spec says %d replicas", got)
+			t.Errorf("after scaling to 5 the spec has %d replicas", got)
 		}
 		wantRejected(t, scaleTo(t, name, 10001), "spec.replicas: spec.replicas in body should be less than or equal to 10000")
 	})
 
-	t.Run("replicas not set", func(t *testing.T) {
+	t.Run("replicas unset", func(t *testing.T) {
 		name := create(t, apps, appService(t, "web", `{image: nginx}`)).GetName()
 		_, err := apps.Get(t.Context(), name, metav1.GetOptions{}, "scale")
 		if want := `the spec replicas field ".spec.replicas" does not exist`; err == nil || !strings.Contains(err.Error(), want) {
@@ -104,7 +104,7 @@ func testServiceScale(t *testing.T, apps dynamic.ResourceInterface) {
 			t.Fatal(err)
 		}
 		if got := replicas(t, scale); got != 3 {
-			t.Errorf("after scaling to 3 the scale says %d replicas", got)
+			t.Errorf("after scaling to 3 the scale has %d replicas", got)
 		}
 	})
 }

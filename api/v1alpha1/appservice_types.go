@@ -2,9 +2,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AppService is one service from one image: a Deployment, and a Service when
-// it has ports. Its Ready condition says whether it runs as declared and, if
-// not, why.
+// AppService runs one service from one container image: a Deployment and, if
+// it has ports, a Service. The Ready condition reports whether it runs as
+// declared and, if not, why.
 //
 // +genclient
 // +genclient:method=GetScale,verb=get,subresource=scale,result=k8s.io/api/autoscaling/v1.Scale
@@ -20,66 +20,70 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="URL",type=string,priority=1,JSONPath=`.status.endpoints[0].url`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="the name becomes the name of a Service: at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="the name is used as the name of a Service: it must have at most 63 characters of a-z, 0-9 and -, start with a letter and not end with -"
 type AppService struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is to run.
+	// spec is the desired state of the service.
 	// +required
 	Spec AppServiceSpec `json:"spec"`
 
-	// status is what was seen last.
+	// status is the most recently observed state. Only the operator writes it.
 	// +optional
 	Status AppServiceStatus `json:"status,omitzero"`
 }
 
-// ApplicationStatus is the part of the status that every kind has.
+// ApplicationStatus returns the part of the status that all kinds have in
+// common.
 func (a *AppService) ApplicationStatus() *ApplicationStatus { return &a.Status.ApplicationStatus }
 
-// AppServiceSpec is what is to run.
+// AppServiceSpec is the desired state of an AppService.
 type AppServiceSpec struct {
 	ServiceComponent `json:",inline"`
 
-	// suspend makes the operator keep its hands off: nothing is written, what runs
-	// keeps running as it is.
+	// suspend pauses reconciliation: drift is not corrected and updates are not
+	// applied. Existing pods keep running. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// AppServiceStatus is what was seen last.
+// AppServiceStatus is the observed state of an AppService.
 type AppServiceStatus struct {
 	ApplicationStatus `json:",inline"`
 
-	// replicas is how many pods there were at the last transition.
+	// replicas is the number of pods when the status was last updated.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
 
-	// readyReplicas is how many of them were ready.
+	// readyReplicas is the number of ready pods when the status was last updated.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// availableReplicas is how many of them were ready for minReadySeconds.
+	// availableReplicas is the number of pods that have been ready for at least
+	// minReadySeconds when the status was last updated.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	AvailableReplicas int32 `json:"availableReplicas"`
 
-	// replicasReady is ready and wanted pods in one word, for example 2/2.
+	// replicasReady is the number of ready pods and of desired pods, for example
+	// 2/2.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	ReplicasReady string `json:"replicasReady,omitempty"`
 
-	// selector finds the pods; autoscalers read it.
+	// selector is the label selector of the pods in string form. The scale
+	// subresource returns it to autoscalers.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Selector string `json:"selector,omitempty"`
 
-	// endpoints are the addresses of the service: outside of the cluster first, if
-	// it is exposed, then inside.
+	// endpoints are the addresses of the service: external addresses first if
+	// expose is set, then the addresses inside the cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -89,13 +93,13 @@ type AppServiceStatus struct {
 
 // Endpoint is an address of a service.
 type Endpoint struct {
-	// name of the port, or its number when it has no name; outside of the cluster
-	// the hostname.
+	// name is the name of the port, or its number if the port has no name. For an
+	// external address it is the hostname.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// url to reach it, for example http://web.shop.svc:80.
+	// url is the URL of the address, for example http://web.shop.svc:80.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	URL string `json:"url"`

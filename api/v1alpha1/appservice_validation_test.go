@@ -13,40 +13,40 @@ import (
 
 func testAppService(t *testing.T, apps dynamic.ResourceInterface) {
 	t.Run("accepted", func(t *testing.T) { testServiceAccepted(t, apps) })
-	t.Run("refused", func(t *testing.T) { testServiceRejected(t, apps) })
+	t.Run("rejected", func(t *testing.T) { testServiceRejected(t, apps) })
 	t.Run("name", func(t *testing.T) { testServiceName(t, apps) })
-	t.Run("change", func(t *testing.T) { testServiceUpdate(t, apps) })
+	t.Run("update", func(t *testing.T) { testServiceUpdate(t, apps) })
 	t.Run("status", func(t *testing.T) { testServiceStatus(t, apps) })
 	t.Run("scale", func(t *testing.T) { testServiceScale(t, apps) })
 }
 
-// testServiceAccepted shows what may be said, and what the API server adds to it.
+// testServiceAccepted checks which specs are valid and how the API server stores them.
 func testServiceAccepted(t *testing.T, apps dynamic.ResourceInterface) {
 	tests := map[string]struct {
 		spec string
-		want string // the stored spec, if it is not the same
+		want string // the stored spec if it is different
 	}{
-		"an image is enough":           {spec: `{image: nginx}`},
+		"only an image":                {spec: `{image: nginx}`},
 		"a digest":                     {spec: `{image: "registry.example.com:5000/shop/web@sha256:0123456789abcdef"}`},
-		"no pods":                      {spec: `{image: nginx, replicas: 0}`},
-		"one port needs no name":       {spec: `{image: nginx, ports: [{port: 80}]}`, want: `{image: nginx, ports: [{port: 80, protocol: TCP}]}`},
+		"zero replicas":                {spec: `{image: nginx, replicas: 0}`},
+		"one port without a name":      {spec: `{image: nginx, ports: [{port: 80}]}`, want: `{image: nginx, ports: [{port: 80, protocol: TCP}]}`},
 		"a port in two protocols":      {spec: `{image: dns, ports: [{port: 53, protocol: UDP, name: dns}, {port: 53, protocol: TCP, name: dns-tcp}]}`},
-		"two ports lead to one":        {spec: `{image: nginx, ports: [{port: 80, protocol: TCP, name: a, targetPort: 8080}, {port: 81, protocol: TCP, name: b, targetPort: 8080}]}`},
-		"names of ports":               {spec: `{image: nginx, ports: [{port: 1, protocol: TCP, name: h2}, {port: 2, protocol: TCP, name: 2h}, {port: 3, protocol: TCP, name: a-b-c}]}`},
-		"sleeps until the very end":    {spec: `{image: nginx, preStopSleepSeconds: 30}`},
-		"sleeps longer":                {spec: `{image: nginx, preStopSleepSeconds: 60, terminationGracePeriodSeconds: 60}`},
-		"ends at once":                 {spec: `{image: nginx, preStopSleepSeconds: 0, terminationGracePeriodSeconds: 0}`},
-		"pods go first":                {spec: `{image: nginx, update: {maxSurge: 0, maxUnavailable: 1}}`},
-		"a quarter at a time":          {spec: `{image: nginx, update: {maxSurge: 25%, maxUnavailable: 100%}}`},
-		"nothing may be missing":       {spec: `{image: nginx, update: {maxUnavailable: 0%}}`},
-		"counts late":                  {spec: `{image: nginx, update: {minReadySeconds: 600, progressDeadlineSeconds: 601}}`},
+		"two ports with one target":    {spec: `{image: nginx, ports: [{port: 80, protocol: TCP, name: a, targetPort: 8080}, {port: 81, protocol: TCP, name: b, targetPort: 8080}]}`},
+		"port names":                   {spec: `{image: nginx, ports: [{port: 1, protocol: TCP, name: h2}, {port: 2, protocol: TCP, name: 2h}, {port: 3, protocol: TCP, name: a-b-c}]}`},
+		"sleep of the grace period":    {spec: `{image: nginx, preStopSleepSeconds: 30}`},
+		"longer sleep":                 {spec: `{image: nginx, preStopSleepSeconds: 60, terminationGracePeriodSeconds: 60}`},
+		"no sleep, no grace period":    {spec: `{image: nginx, preStopSleepSeconds: 0, terminationGracePeriodSeconds: 0}`},
+		"maxSurge 0":                   {spec: `{image: nginx, update: {maxSurge: 0, maxUnavailable: 1}}`},
+		"percentages":                  {spec: `{image: nginx, update: {maxSurge: 25%, maxUnavailable: 100%}}`},
+		"maxUnavailable 0%":            {spec: `{image: nginx, update: {maxUnavailable: 0%}}`},
+		"long minReadySeconds":         {spec: `{image: nginx, update: {minReadySeconds: 600, progressDeadlineSeconds: 601}}`},
 		"root at level Baseline":       {spec: `{image: nginx, security: {level: Baseline, runAsUser: 0}}`},
 		"root at the default level":    {spec: `{image: nginx, security: {runAsUser: 0}}`},
-		"nobody at level Restricted":   {spec: `{image: nginx, security: {level: Restricted, runAsUser: 65534}}`},
-		"annotation of a cloud":        {spec: `{image: nginx, service: {annotations: {example.com/apps.holdfast.dev: internal}}}`},
-		"changed configuration waits":  {spec: `{image: nginx, config: {rollOnChange: false}}`},
-		"empty settings mean defaults": {spec: `{image: nginx, ports: [], env: [], service: {}, update: {}, config: {}, security: {}, probes: {}, resources: {}}`},
-		"everything": {spec: `
+		"non-root at level Restricted": {spec: `{image: nginx, security: {level: Restricted, runAsUser: 65534}}`},
+		"annotation of another prefix": {spec: `{image: nginx, service: {annotations: {example.com/apps.holdfast.dev: internal}}}`},
+		"rollOnChange false":           {spec: `{image: nginx, config: {rollOnChange: false}}`},
+		"empty settings":               {spec: `{image: nginx, ports: [], env: [], service: {}, update: {}, config: {}, security: {}, probes: {}, resources: {}}`},
+		"all fields": {spec: `
 image: nginx:1.27
 imagePullPolicy: IfNotPresent
 imagePullSecrets: [{name: registry}]
@@ -87,11 +87,11 @@ suspend: true`},
 	}
 }
 
-// testServiceRejected shows what may not be said, and that the answer tells what to do instead.
+// testServiceRejected checks which specs are invalid and that the message names the fix.
 func testServiceRejected(t *testing.T, apps dynamic.ResourceInterface) {
 	tests := map[string]struct {
 		spec string
-		want []string // "field: end of the message", in the order of the fields
+		want []string // "field: end of the message", sorted by field
 	}{
 		"no image": {
 			spec: `{replicas: 1}`,
@@ -99,37 +99,37 @@ func testServiceRejected(t *testing.T, apps dynamic.ResourceInterface) {
 		},
 		"empty image": {
 			spec: `{image: ""}`,
-			want: []string{"spec.image: say which image to run: a name in lower case and a tag or digest, without spaces and https://, for example nginx:1.27 or registry.example.com/shop/web:1"},
+			want: []string{"spec.image: image must be a lowercase image name with an optional tag or digest, without spaces or https://, for example nginx:1.27 or registry.example.com/shop/web:1"},
 		},
 		"image with a space": {
 			spec: `{image: "nginx: 1.27"}`,
-			want: []string{"spec.image: say which image to run: a name in lower case and a tag or digest, without spaces and https://, for example nginx:1.27 or registry.example.com/shop/web:1"},
+			want: []string{"spec.image: image must be a lowercase image name with an optional tag or digest, without spaces or https://, for example nginx:1.27 or registry.example.com/shop/web:1"},
 		},
 		"image with a line break": {
 			spec: `{image: "nginx\n"}`,
-			want: []string{"spec.image: say which image to run: a name in lower case and a tag or digest, without spaces and https://, for example nginx:1.27 or registry.example.com/shop/web:1"},
+			want: []string{"spec.image: image must be a lowercase image name with an optional tag or digest, without spaces or https://, for example nginx:1.27 or registry.example.com/shop/web:1"},
 		},
-		"novel for an image": {
+		"image that is too long": {
 			spec: `{image: ` + strings.Repeat("x", 1025) + `}`,
 			want: []string{"spec.image: Too long: may not be more than 1024 bytes"},
 		},
-		"pull policy of another spelling": {
+		"pull policy in lower case": {
 			spec: `{image: nginx, imagePullPolicy: always}`,
 			want: []string{`spec.imagePullPolicy: Unsupported value: "always": supported values: "Always", "IfNotPresent", "Never"`},
 		},
-		"variable twice": {
+		"duplicate variable": {
 			spec: `{image: nginx, env: [{name: MODE, value: a}, {name: MODE, value: b}]}`,
 			want: []string{`spec.env[1]: Duplicate value: {"name":"MODE"}`},
 		},
-		"number as a variable": {
+		"number as the value of a variable": {
 			spec: `{image: nginx, env: [{name: PORT, value: 80}]}`,
 			want: []string{`spec.env[0].value: spec.env[0].value in body must be of type string: "integer"`},
 		},
-		"fewer than no pods": {
+		"negative replicas": {
 			spec: `{image: nginx, replicas: -1}`,
 			want: []string{".spec.replicas: should be a non-negative integer", "spec.replicas: spec.replicas in body should be greater than or equal to 0"},
 		},
-		"too many pods": {
+		"too many replicas": {
 			spec: `{image: nginx, replicas: 10001}`,
 			want: []string{"spec.replicas: spec.replicas in body should be less than or equal to 10000"},
 		},
@@ -141,39 +141,39 @@ func testServiceRejected(t *testing.T, apps dynamic.ResourceInterface) {
 			spec: `{image: nginx, ports: [{port: 0}]}`,
 			want: []string{"spec.ports[0].port: spec.ports[0].port in body should be greater than or equal to 1"},
 		},
-		"port beyond the last": {
+		"target port above 65535": {
 			spec: `{image: nginx, ports: [{port: 80, targetPort: 65536}]}`,
 			want: []string{"spec.ports[0].targetPort: spec.ports[0].targetPort in body should be less than or equal to 65535"},
 		},
-		"protocol of another spelling": {
+		"protocol in lower case": {
 			spec: `{image: nginx, ports: [{port: 80, protocol: tcp}]}`,
 			want: []string{`spec.ports[0].protocol: Unsupported value: "tcp": supported values: "TCP", "UDP", "SCTP"`},
 		},
 		"several ports without names": {
 			spec: `{image: nginx, ports: [{port: 80, name: http}, {port: 81}]}`,
-			want: []string{"spec.ports: with several ports each needs a name, for example {name: http, port: 80}"},
+			want: []string{"spec.ports: each port must have a name if there is more than one, for example {name: http, port: 80}"},
 		},
-		"port twice": {
+		"duplicate port": {
 			spec: `{image: nginx, ports: [{port: 80, name: a}, {port: 80, name: b}]}`,
 			want: []string{`spec.ports[1]: Duplicate value: {"port":80,"protocol":"TCP"}`},
 		},
-		"name of a port twice": {
+		"duplicate port name": {
 			spec: `{image: nginx, ports: [{port: 80, name: http}, {port: 53, name: dns}, {port: 81, name: http}]}`,
-			want: []string{"spec.ports: two ports have the same name; give each its own, for example dns and dns-tcp"},
+			want: []string{"spec.ports: two ports have the same name; use different names, for example dns and dns-tcp"},
 		},
-		"name of a port in capitals": {
+		"port name in upper case": {
 			spec: `{image: nginx, ports: [{port: 80, name: HTTP}]}`,
-			want: []string{"spec.ports[0].name: a port's name is made of a-z, 0-9 and single - between them, with at least one letter, for example http or grpc-web"},
+			want: []string{"spec.ports[0].name: a port name must consist of a-z, 0-9 and single - between them, and contain at least one letter, for example http or grpc-web"},
 		},
-		"name of a port without a letter": {
+		"port name without a letter": {
 			spec: `{image: nginx, ports: [{port: 80, name: "80"}]}`,
-			want: []string{"spec.ports[0].name: a port's name is made of a-z, 0-9 and single - between them, with at least one letter, for example http or grpc-web"},
+			want: []string{"spec.ports[0].name: a port name must consist of a-z, 0-9 and single - between them, and contain at least one letter, for example http or grpc-web"},
 		},
-		"name of a port with two dashes": {
+		"port name with two dashes": {
 			spec: `{image: nginx, ports: [{port: 80, name: a--b}]}`,
-			want: []string{"spec.ports[0].name: a port's name is made of a-z, 0-9 and single - between them, with at least one letter, for example http or grpc-web"},
+			want: []string{"spec.ports[0].name: a port name must consist of a-z, 0-9 and single - between them, and contain at least one letter, for example http or grpc-web"},
 		},
-		"long name of a port": {
+		"port name that is too long": {
 			spec: `{image: nginx, ports: [{port: 80, name: abcdefghijklmnop}]}`,
 			want: []string{"spec.ports[0].name: Too long: may not be more than 15 bytes"},
 		},
@@ -181,71 +181,71 @@ func testServiceRejected(t *testing.T, apps dynamic.ResourceInterface) {
 			spec: `{image: nginx, ports: [` + portList(17) + `]}`,
 			want: []string{"spec.ports: Too many: 17: must have at most 16 items"},
 		},
-		"type of a Service that we do not know": {
+		"unknown type of Service": {
 			spec: `{image: nginx, service: {type: ExternalName}}`,
 			want: []string{`spec.service.type: Unsupported value: "ExternalName": supported values: "ClusterIP", "NodePort", "LoadBalancer", "Headless"`},
 		},
-		"annotation of ours": {
+		"reserved annotation": {
 			spec: `{image: nginx, service: {annotations: {apps.holdfast.dev/adopt: "true"}}}`,
-			want: []string{"spec.service.annotations: annotations that begin with apps.holdfast.dev/ are set by Holdfast alone; remove them here"},
+			want: []string{"spec.service.annotations: annotations with the prefix apps.holdfast.dev/ are reserved for Holdfast; remove them"},
 		},
-		"probe that asks nothing": {
+		"probe without a handler": {
 			spec: `{image: nginx, probes: {readiness: {}, liveness: {periodSeconds: 3}, startup: {}}}`,
 			want: []string{
-				"spec.probes.liveness: a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
-				"spec.probes.readiness: a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
-				"spec.probes.startup: a probe needs exactly one of httpGet, tcpSocket, grpc and exec",
+				"spec.probes.liveness: a probe must set exactly one of httpGet, tcpSocket, grpc and exec",
+				"spec.probes.readiness: a probe must set exactly one of httpGet, tcpSocket, grpc and exec",
+				"spec.probes.startup: a probe must set exactly one of httpGet, tcpSocket, grpc and exec",
 			},
 		},
-		"probe that asks two things": {
+		"probe with two handlers": {
 			spec: `{image: nginx, probes: {readiness: {tcpSocket: {port: 80}, exec: {command: ["true"]}}}}`,
-			want: []string{"spec.probes.readiness: a probe needs exactly one of httpGet, tcpSocket, grpc and exec"},
+			want: []string{"spec.probes.readiness: a probe must set exactly one of httpGet, tcpSocket, grpc and exec"},
 		},
-		"sleeps longer than it lives": {
+		"sleep longer than the default grace period": {
 			spec: `{image: nginx, preStopSleepSeconds: 31}`,
-			want: []string{"spec.preStopSleepSeconds: preStopSleepSeconds is part of terminationGracePeriodSeconds (30 unless set) and cannot be longer; lower the one or raise the other"},
+			want: []string{"spec.preStopSleepSeconds: preStopSleepSeconds must not exceed terminationGracePeriodSeconds (default 30); lower preStopSleepSeconds or raise terminationGracePeriodSeconds"},
 		},
-		"sleeps longer than it was told to live": {
+		"sleep longer than the grace period": {
 			spec: `{image: nginx, preStopSleepSeconds: 11, terminationGracePeriodSeconds: 10}`,
-			want: []string{"spec.preStopSleepSeconds: preStopSleepSeconds is part of terminationGracePeriodSeconds (30 unless set) and cannot be longer; lower the one or raise the other"},
+			want: []string{"spec.preStopSleepSeconds: preStopSleepSeconds must not exceed terminationGracePeriodSeconds (default 30); lower preStopSleepSeconds or raise terminationGracePeriodSeconds"},
 		},
-		"update without room": {
+		"maxSurge and maxUnavailable 0": {
 			spec: `{image: nginx, update: {maxSurge: 0}}`,
-			want: []string{"spec.update: an update needs room: maxSurge and maxUnavailable (0 unless set) cannot both be 0; raise one of them"},
+			want: []string{"spec.update: maxSurge and maxUnavailable (default 0) cannot both be 0; raise one of them"},
 		},
-		"update without room, in percent": {
+		"maxSurge and maxUnavailable 0%": {
 			spec: `{image: nginx, update: {maxSurge: 0%, maxUnavailable: 0%}}`,
-			want: []string{"spec.update: an update needs room: maxSurge and maxUnavailable (0 unless set) cannot both be 0; raise one of them"},
+			want: []string{"spec.update: maxSurge and maxUnavailable (default 0) cannot both be 0; raise one of them"},
 		},
-		"surge below zero": {
+		"negative maxSurge": {
 			spec: `{image: nginx, update: {maxSurge: -1}}`,
-			want: []string{"spec.update.maxSurge: say a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"},
+			want: []string{"spec.update.maxSurge: maxSurge must be a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"},
 		},
-		"surge in quotes": {
+		"maxSurge in quotes": {
 			spec: `{image: nginx, update: {maxSurge: "1"}}`,
-			want: []string{"spec.update.maxSurge: say a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"},
+			want: []string{"spec.update.maxSurge: maxSurge must be a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"},
 		},
-		"more than all are missing": {
+		"maxUnavailable above 100%": {
 			spec: `{image: nginx, update: {maxUnavailable: 101%}}`,
-			want: []string{"spec.update.maxUnavailable: say a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"},
+			want: []string{"spec.update.maxUnavailable: maxUnavailable must be a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"},
 		},
-		"counts only after the deadline": {
+		"minReadySeconds not below the deadline": {
 			spec: `{image: nginx, update: {minReadySeconds: 600}}`,
-			want: []string{"spec.update.minReadySeconds: minReadySeconds must be less than progressDeadlineSeconds (600 unless set), or every update would count as stalled; lower the one or raise the other"},
+			want: []string{"spec.update.minReadySeconds: minReadySeconds must be less than progressDeadlineSeconds (default 600); lower minReadySeconds or raise progressDeadlineSeconds"},
 		},
 		"root at level Restricted": {
 			spec: `{image: nginx, security: {level: Restricted, runAsUser: 0}}`,
-			want: []string{"spec.security.runAsUser: level Restricted does not run as user 0 (root); choose another user, or level Baseline"},
+			want: []string{"spec.security.runAsUser: level Restricted does not allow user 0 (root); set another runAsUser, or level Baseline"},
 		},
-		"level that we do not know": {
+		"unknown security level": {
 			spec: `{image: nginx, security: {level: Privileged}}`,
 			want: []string{`spec.security.level: Unsupported value: "Privileged": supported values: "Baseline", "Restricted"`},
 		},
-		"misspelt field": {
+		"misspelled field": {
 			spec: `{image: nginx, replica: 2, update: {maxsurge: 1}}`,
 			want: []string{`AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.replica", unknown field "spec.update.maxsurge"`},
 		},
-		"misspelt field of a probe": {
+		"misspelled field of a probe": {
 			spec: `{image: nginx, probes: {readiness: {httpGet: {port: 80, uri: /}}}}`,
 			want: []string{`AppService in version "v1alpha1" cannot be handled as a AppService: strict decoding error: unknown field "spec.probes.readiness.httpGet.uri"`},
 		},
@@ -259,16 +259,16 @@ func testServiceRejected(t *testing.T, apps dynamic.ResourceInterface) {
 }
 
 func testServiceName(t *testing.T, apps dynamic.ResourceInterface) {
-	const want = "metadata: the name becomes the name of a Service: at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -"
+	const want = "metadata: the name is used as the name of a Service: it must have at most 63 characters of a-z, 0-9 and -, start with a letter and not end with -"
 	tests := map[string]struct {
 		name     string
 		rejected bool
 	}{
-		"one letter":          {name: "w"},
-		"as long as can be":   {name: strings.Repeat("w", 63)},
-		"longer":              {name: strings.Repeat("w", 64), rejected: true},
-		"digit first":         {name: "2web", rejected: true},
-		"name of a subdomain": {name: "web.shop", rejected: true},
+		"one letter":      {name: "w"},
+		"63 characters":   {name: strings.Repeat("w", 63)},
+		"64 characters":   {name: strings.Repeat("w", 64), rejected: true},
+		"leading digit":   {name: "2web", rejected: true},
+		"name with a dot": {name: "web.shop", rejected: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -284,22 +284,22 @@ func testServiceName(t *testing.T, apps dynamic.ResourceInterface) {
 	}
 }
 
-// testServiceUpdate shows what may become of an object.
+// testServiceUpdate checks which changes of a spec are valid.
 func testServiceUpdate(t *testing.T, apps dynamic.ResourceInterface) {
-	const headless = "spec.service.type: a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"
+	const headless = "spec.service.type: an existing Service cannot change to or from type Headless; keep the type, or use a new name"
 	tests := map[string]struct {
 		before, after string
 		want          []string
 	}{
-		"another image":            {before: `{image: nginx:1}`, after: `{image: nginx:2}`},
-		"replicas given up":        {before: `{image: nginx, replicas: 2}`, after: `{image: nginx}`},
-		"another type":             {before: `{image: nginx}`, after: `{image: nginx, service: {type: LoadBalancer}}`},
-		"and back":                 {before: `{image: nginx, service: {type: LoadBalancer}}`, after: `{image: nginx}`},
-		"Headless as it was":       {before: `{image: nginx, service: {type: Headless}}`, after: `{image: nginx, service: {type: Headless, sessionAffinity: None}}`},
-		"becomes Headless":         {before: `{image: nginx}`, after: `{image: nginx, service: {type: Headless}}`, want: []string{headless}},
-		"another type to Headless": {before: `{image: nginx, service: {type: NodePort}}`, after: `{image: nginx, service: {type: Headless}}`, want: []string{headless}},
-		"no longer Headless":       {before: `{image: nginx, service: {type: Headless}}`, after: `{image: nginx, service: {type: ClusterIP}}`, want: []string{headless}},
-		"Headless left out":        {before: `{image: nginx, service: {type: Headless}}`, after: `{image: nginx}`, want: []string{headless}},
+		"another image":         {before: `{image: nginx:1}`, after: `{image: nginx:2}`},
+		"replicas removed":      {before: `{image: nginx, replicas: 2}`, after: `{image: nginx}`},
+		"LoadBalancer added":    {before: `{image: nginx}`, after: `{image: nginx, service: {type: LoadBalancer}}`},
+		"LoadBalancer removed":  {before: `{image: nginx, service: {type: LoadBalancer}}`, after: `{image: nginx}`},
+		"Headless unchanged":    {before: `{image: nginx, service: {type: Headless}}`, after: `{image: nginx, service: {type: Headless, sessionAffinity: None}}`},
+		"changed to Headless":   {before: `{image: nginx}`, after: `{image: nginx, service: {type: Headless}}`, want: []string{headless}},
+		"NodePort to Headless":  {before: `{image: nginx, service: {type: NodePort}}`, after: `{image: nginx, service: {type: Headless}}`, want: []string{headless}},
+		"Headless to ClusterIP": {before: `{image: nginx, service: {type: Headless}}`, after: `{image: nginx, service: {type: ClusterIP}}`, want: []string{headless}},
+		"Headless removed":      {before: `{image: nginx, service: {type: Headless}}`, after: `{image: nginx}`, want: []string{headless}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -317,7 +317,7 @@ func testServiceUpdate(t *testing.T, apps dynamic.ResourceInterface) {
 	}
 }
 
-// portList lists n ports.
+// portList returns a list of n ports.
 func portList(n int) string {
 	ports := make([]string, n)
 	for i := range ports {

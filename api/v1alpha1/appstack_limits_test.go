@@ -20,10 +20,9 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// testSchedule holds our rule against Kubernetes' own: what it lets pass must become a
-// CronJob.
+// testSchedule checks that a schedule that the CRD accepts is also valid for a CronJob.
 func testSchedule(t *testing.T, config *rest.Config, stacks dynamic.ResourceInterface, namespace string) {
-	const want = "spec.components[0].job.schedule: a schedule has five fields, for example '0 3 * * *' for every night at three, or is one of @hourly, @daily, @weekly, @monthly and @yearly"
+	const want = "spec.components[0].job.schedule: schedule must be a cron expression with five fields, for example '0 3 * * *' for every day at 03:00, or one of @hourly, @daily, @weekly, @monthly and @yearly"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -31,34 +30,34 @@ func testSchedule(t *testing.T, config *rest.Config, stacks dynamic.ResourceInte
 	tests := map[string]struct {
 		schedule             string
 		rejected             bool
-		rejectedByKubernetes bool // only Kubernetes refuses it: the numbers are beyond our rule
+		rejectedByKubernetes bool // only Kubernetes rejects it: the rule of the CRD does not check ranges
 	}{
-		"every night":           {schedule: "0 3 * * *"},
-		"every five minutes":    {schedule: "*/5 * * * *"},
-		"lists and ranges":      {schedule: "0,30 9-17/2 1,15 1-6 1-5"},
-		"names":                 {schedule: "0 3 * JAN-mar Mon,FRI"},
-		"any day":               {schedule: "0 3 ? * ?"},
-		"in columns":            {schedule: "0   3  * * *"},
-		"hourly":                {schedule: "@hourly"},
-		"daily":                 {schedule: "@daily"},
-		"midnight":              {schedule: "@midnight"},
-		"weekly":                {schedule: "@weekly"},
-		"monthly":               {schedule: "@monthly"},
-		"yearly":                {schedule: "@yearly"},
-		"annually":              {schedule: "@annually"},
-		"a minute too many":     {schedule: "60 3 * * *", rejectedByKubernetes: true},
-		"no such month":         {schedule: "0 3 1 foo *", rejectedByKubernetes: true},
-		"empty":                 {schedule: "", rejected: true},
-		"four fields":           {schedule: "0 3 * *", rejected: true},
-		"with seconds":          {schedule: "0 0 3 * * *", rejected: true},
-		"in words":              {schedule: "every night", rejected: true},
-		"in five words":         {schedule: "every night at three sharp", rejected: true},
-		"a word nobody knows":   {schedule: "@nightly", rejected: true},
-		"an interval":           {schedule: "@every 1h", rejected: true},
-		"with a time zone":      {schedule: "CRON_TZ=Europe/Berlin 0 3 * * *", rejected: true},
-		"a time zone, a field":  {schedule: "TZ=UTC 3 * * *", rejected: true},
-		"space before":          {schedule: " 0 3 * * *", rejected: true},
-		"the line of a crontab": {schedule: "0 3 * * * /bin/backup", rejected: true},
+		"every day":           {schedule: "0 3 * * *"},
+		"every five minutes":  {schedule: "*/5 * * * *"},
+		"lists and ranges":    {schedule: "0,30 9-17/2 1,15 1-6 1-5"},
+		"names":               {schedule: "0 3 * JAN-mar Mon,FRI"},
+		"question marks":      {schedule: "0 3 ? * ?"},
+		"several spaces":      {schedule: "0   3  * * *"},
+		"hourly":              {schedule: "@hourly"},
+		"daily":               {schedule: "@daily"},
+		"midnight":            {schedule: "@midnight"},
+		"weekly":              {schedule: "@weekly"},
+		"monthly":             {schedule: "@monthly"},
+		"yearly":              {schedule: "@yearly"},
+		"annually":            {schedule: "@annually"},
+		"minute out of range": {schedule: "60 3 * * *", rejectedByKubernetes: true},
+		"unknown month":       {schedule: "0 3 1 foo *", rejectedByKubernetes: true},
+		"empty":               {schedule: "", rejected: true},
+		"four fields":         {schedule: "0 3 * *", rejected: true},
+		"with seconds":        {schedule: "0 0 3 * * *", rejected: true},
+		"words":               {schedule: "every night", rejected: true},
+		"five words":          {schedule: "every night at three sharp", rejected: true},
+		"unknown macro":       {schedule: "@nightly", rejected: true},
+		"an interval":         {schedule: "@every 1h", rejected: true},
+		"CRON_TZ":             {schedule: "CRON_TZ=Europe/Berlin 0 3 * * *", rejected: true},
+		"TZ and four fields":  {schedule: "TZ=UTC 3 * * *", rejected: true},
+		"leading space":       {schedule: " 0 3 * * *", rejected: true},
+		"line of a crontab":   {schedule: "0 3 * * * /bin/backup", rejected: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +72,7 @@ func testSchedule(t *testing.T, config *rest.Config, stacks dynamic.ResourceInte
 			}
 			_, err = client.BatchV1().CronJobs(namespace).Create(t.Context(), cronJob(tc.schedule), dryRun)
 			if late := err != nil; late != tc.rejectedByKubernetes {
-				t.Errorf("we accept it, Kubernetes says %v", err)
+				t.Errorf("the CRD accepts it, Kubernetes returned %v", err)
 			}
 		})
 	}
@@ -88,8 +87,8 @@ func cronJob(schedule string) *batchv1.CronJob {
 	return job
 }
 
-// testStackAtLimits shows that the rules can be paid for when everything they look at is as
-// long as can be: their cost is limited per object, too.
+// testStackAtLimits checks that the CEL rules stay within the cost limit per object when every list and
+// name has its maximum length.
 func testStackAtLimits(t *testing.T, stacks dynamic.ResourceInterface) {
 	full := fullStack()
 	o := unstructuredStack(t, full)
@@ -100,7 +99,7 @@ func testStackAtLimits(t *testing.T, stacks dynamic.ResourceInterface) {
 	}
 	t.Logf("a full stack has %d bytes of JSON and was created in %v", size(t, o), time.Since(start).Round(time.Millisecond))
 
-	// Now the rules about changes are paid for as well.
+	// An update also evaluates the transition rules.
 	for i := range full.Spec.Components {
 		full.Spec.Components[i].Service.Image = "shop/changed:2"
 	}
@@ -113,7 +112,7 @@ func testStackAtLimits(t *testing.T, stacks dynamic.ResourceInterface) {
 	t.Logf("all its components were changed in %v", time.Since(start).Round(time.Millisecond))
 
 	last := len(full.Spec.Components) - 1
-	full.Name = "refused"
+	full.Name = "rejected"
 	full.Spec.Components[last].DependsOn[15] = "nothing"
 	full.Spec.Components[last].Bindings[15].Component = "nothing"
 	full.Spec.Components[last].RenamedFrom = full.Spec.Components[0].Name
@@ -121,8 +120,7 @@ func testStackAtLimits(t *testing.T, stacks dynamic.ResourceInterface) {
 	wantRejected(t, err, msgInvalidBinding, msgUnknownDependency, msgRenamedFromExists)
 }
 
-// fullStack has as many components as can be, each with as many names, ports and
-// annotations as can be, all as long as can be.
+// fullStack returns a stack with the maximum number and length of components, names, ports and annotations.
 func fullStack() *appsapi.AppStack {
 	stack := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("s", 63)}}
 	stack.SetGroupVersionKind(appsapi.GroupVersion.WithKind("AppStack"))
@@ -147,16 +145,16 @@ func fullStack() *appsapi.AppStack {
 	return stack
 }
 
-// testStackStatus shows that a full status fits, that only the subresource writes it, and
-// what is printed of it.
+// testStackStatus checks that a full status is accepted, that only the status subresource changes it, and
+// the printed columns.
 func testStackStatus(t *testing.T, config *rest.Config, stacks dynamic.ResourceInterface) {
 	const full = `
 observedGeneration: 3
 conditions: [{type: Ready, status: "False", reason: WaitingForDependency, message: Component "web" waits for "api", observedGeneration: 3, lastTransitionTime: "2026-01-02T03:04:05Z"}]
-causes: [{code: ImageNotFound, message: there is no such image, object: {kind: Pod, name: shop-api-1}, since: "2026-01-02T03:04:05Z"}]
+causes: [{code: ImageNotFound, message: the image does not exist, object: {kind: Pod, name: shop-api-1}, since: "2026-01-02T03:04:05Z"}]
 components:
 - {name: migrate, type: Job, resourceName: shop-migrate, health: Healthy, ready: 0, desired: 0}
-- {name: api, type: Service, resourceName: shop-api, health: Degraded, reason: ImageNotFound, message: there is no such image, ready: 0, desired: 2}
+- {name: api, type: Service, resourceName: shop-api, health: Degraded, reason: ImageNotFound, message: the image does not exist, ready: 0, desired: 2}
 - {name: web, type: Service, health: Waiting, reason: WaitingForDependency, message: waits for "api", ready: 0, desired: 1}
 componentsReady: 1/3
 currentRevision: "7"
@@ -171,7 +169,7 @@ healthyRevision: "6"`
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]any{"spec": parse(t, spec), "status": parse(t, full)}, map[string]any{"spec": stored.Object["spec"], "status": stored.Object["status"]}); diff != "" {
-		t.Errorf("after a write of the status (-want +got):\n%s", diff)
+		t.Errorf("object after a status update (-want +got):\n%s", diff)
 	}
 
 	stored.Object["status"] = parse(t, `{observedGeneration: 4}`)
@@ -180,7 +178,7 @@ healthyRevision: "6"`
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(parse(t, full), stored.Object["status"]); diff != "" {
-		t.Errorf("status after a write of the spec (-want +got):\n%s", diff)
+		t.Errorf("status after a spec update (-want +got):\n%s", diff)
 	}
 
 	want := map[string]any{"Ready": "False", "Reason": "WaitingForDependency", "Components": "1/3", "Message": `Component "web" waits for "api"`, "Revision": "7"}
@@ -196,7 +194,7 @@ healthyRevision: "6"`
 		`status.components[1]: Duplicate value: {"name":"api"}`)
 }
 
-// columns are what `kubectl get -o wide` prints of an AppStack, but for name and age.
+// columns returns the columns that `kubectl get -o wide` prints for an AppStack, without name and age.
 func columns(t *testing.T, config *rest.Config, o *unstructured.Unstructured) map[string]any {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)

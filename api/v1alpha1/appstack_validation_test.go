@@ -12,65 +12,65 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Components of most of the cases.
+// Components used by most test cases.
 const (
 	api     = `{name: api, service: {image: api, ports: [{port: 80, protocol: TCP}]}}`
 	worker  = `{name: worker, service: {image: worker}}`
 	migrate = `{name: migrate, job: {image: migrate}}`
 )
 
-// What is told about a component and those it names.
+// Messages about a component and the components that it references.
 const (
-	msgOneType           = "a component is exactly one of service, stateful, job and database"
-	msgTypeChanged       = "a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
-	msgComponentName     = "a component's name is made of a-z, 0-9 and -, begins with a letter and does not end with -"
-	msgResourceName      = "resourceName becomes the name of a Service: it is made of a-z, 0-9 and -, begins with a letter and does not end with -"
-	msgEnvPrefix         = "envPrefix becomes part of the name of an environment variable: letters, digits and _, not beginning with a digit"
+	msgOneType           = "a component must set exactly one of service, stateful, job and database"
+	msgTypeChanged       = "the type of a component is immutable; add a component with another name, and set renamedFrom if it replaces this one"
+	msgComponentName     = "a component name must consist of a-z, 0-9 and -, start with a letter and not end with -"
+	msgResourceName      = "resourceName is used as the name of a Service: it must consist of a-z, 0-9 and -, start with a letter and not end with -"
+	msgEnvPrefix         = "envPrefix is the prefix of environment variables: it must consist of letters, digits and _, and not start with a digit"
 	msgUnknownDependency = "spec.components: dependsOn names a component that does not exist; correct the name, or add the component"
-	msgInvalidBinding    = "spec.components: bindings names a component that does not exist or has no ports; correct the name, give that one a port, or use dependsOn for a job"
-	msgRenamedFromExists = "spec.components: renamedFrom names a component that is still there; remove that one, or renamedFrom"
+	msgInvalidBinding    = "spec.components: bindings names a component that does not exist or has no ports; correct the name, add a port to that component, or use dependsOn for a job"
+	msgRenamedFromExists = "spec.components: renamedFrom names a component that is still in the spec; remove that component, or renamedFrom"
 )
 
 func testAppStack(t *testing.T, config *rest.Config, stacks dynamic.ResourceInterface, namespace string) {
 	t.Run("accepted", func(t *testing.T) { testStackAccepted(t, stacks) })
-	t.Run("refused", func(t *testing.T) { testStackRejected(t, stacks) })
+	t.Run("rejected", func(t *testing.T) { testStackRejected(t, stacks) })
 	t.Run("references", func(t *testing.T) { testStackReferences(t, stacks) })
 	t.Run("schedule", func(t *testing.T) { testSchedule(t, config, stacks, namespace) })
 	t.Run("name", func(t *testing.T) { testStackName(t, stacks) })
-	t.Run("change", func(t *testing.T) { testStackUpdate(t, stacks) })
-	t.Run("full", func(t *testing.T) { testStackAtLimits(t, stacks) })
+	t.Run("update", func(t *testing.T) { testStackUpdate(t, stacks) })
+	t.Run("limits", func(t *testing.T) { testStackAtLimits(t, stacks) })
 	t.Run("status", func(t *testing.T) { testStackStatus(t, config, stacks) })
 }
 
-// testStackAccepted shows what may be said; the API server adds nothing to it.
+// testStackAccepted checks which specs are valid and that the API server stores them unchanged.
 func testStackAccepted(t *testing.T, stacks dynamic.ResourceInterface) {
 	tests := map[string]string{
-		"one service":                   stackOf(worker),
-		"one job":                       stackOf(migrate),
-		"a service and a job":           stackOf(api, migrate),
-		"depends on a job":              stackOf(migrate, `{name: web, dependsOn: [migrate], service: {image: web}}`),
-		"depends on several":            stackOf(migrate, api, `{name: web, dependsOn: [migrate, api], service: {image: web}}`),
-		"depends on a later one":        stackOf(`{name: web, dependsOn: [api], service: {image: web}}`, api),
-		"a job depends on a service":    stackOf(api, `{name: import, dependsOn: [api], job: {image: import}}`),
-		"bound":                         stackOf(api, `{name: web, bindings: [{component: api}], service: {image: web}}`),
-		"bound under another name":      stackOf(api, `{name: web, bindings: [{component: api, envPrefix: SHOP_API}], service: {image: web}}`),
-		"a prefix in small letters":     stackOf(api, `{name: web, bindings: [{component: api, envPrefix: _api2}], service: {image: web}}`),
-		"bound job":                     stackOf(api, `{name: import, bindings: [{component: api}], job: {image: import}}`),
-		"bound and depended on":         stackOf(api, `{name: web, dependsOn: [api], bindings: [{component: api}], service: {image: web}}`),
-		"suspended":                     `{suspend: true, components: [` + api + `]}`,
-		"one component suspended":       stackOf(api, `{name: web, suspend: true, service: {image: web}}`),
-		"remembers little":              `{revisionHistoryLimit: 1, components: [` + api + `]}`,
-		"remembers much":                `{revisionHistoryLimit: 100, components: [` + api + `]}`,
-		"renamed":                       stackOf(`{name: web, renamedFrom: front, service: {image: web}}`),
-		"children of another name":      stackOf(`{name: web, resourceName: front, service: {image: web}}`),
-		"names as long as can be":       stackOf(`{name: ` + strings.Repeat("x", 40) + `, resourceName: ` + strings.Repeat("x", 63) + `, service: {image: web}}`),
-		"names of one letter":           stackOf(`{name: x, resourceName: x, service: {image: web}}`),
-		"changed configuration waits":   stackOf(`{name: web, service: {image: web, config: {rollOnChange: false}}}`),
-		"a job that never tries again":  stackOf(`{name: migrate, job: {image: migrate, backoffLimit: 0, activeDeadlineSeconds: 1}}`),
-		"a job that tries for a week":   stackOf(`{name: migrate, job: {image: migrate, backoffLimit: 100, activeDeadlineSeconds: 604800}}`),
-		"a cycle, which is found later": stackOf(`{name: a, dependsOn: [b], service: {image: a}}`, `{name: b, dependsOn: [a], service: {image: b}}`),
-		"empty lists":                   stackOf(`{name: web, dependsOn: [], bindings: [], service: {image: web}}`),
-		"everything": `
+		"one service":                  stackOf(worker),
+		"one job":                      stackOf(migrate),
+		"a service and a job":          stackOf(api, migrate),
+		"depends on a job":             stackOf(migrate, `{name: web, dependsOn: [migrate], service: {image: web}}`),
+		"depends on several":           stackOf(migrate, api, `{name: web, dependsOn: [migrate, api], service: {image: web}}`),
+		"depends on a later component": stackOf(`{name: web, dependsOn: [api], service: {image: web}}`, api),
+		"a job depends on a service":   stackOf(api, `{name: import, dependsOn: [api], job: {image: import}}`),
+		"bound":                        stackOf(api, `{name: web, bindings: [{component: api}], service: {image: web}}`),
+		"bound under another name":     stackOf(api, `{name: web, bindings: [{component: api, envPrefix: SHOP_API}], service: {image: web}}`),
+		"a prefix in lower case":       stackOf(api, `{name: web, bindings: [{component: api, envPrefix: _api2}], service: {image: web}}`),
+		"bound job":                    stackOf(api, `{name: import, bindings: [{component: api}], job: {image: import}}`),
+		"binding and dependency":       stackOf(api, `{name: web, dependsOn: [api], bindings: [{component: api}], service: {image: web}}`),
+		"suspended":                    `{suspend: true, components: [` + api + `]}`,
+		"one component suspended":      stackOf(api, `{name: web, suspend: true, service: {image: web}}`),
+		"revisionHistoryLimit 1":       `{revisionHistoryLimit: 1, components: [` + api + `]}`,
+		"revisionHistoryLimit 100":     `{revisionHistoryLimit: 100, components: [` + api + `]}`,
+		"renamed":                      stackOf(`{name: web, renamedFrom: front, service: {image: web}}`),
+		"resourceName":                 stackOf(`{name: web, resourceName: front, service: {image: web}}`),
+		"names of maximum length":      stackOf(`{name: ` + strings.Repeat("x", 40) + `, resourceName: ` + strings.Repeat("x", 63) + `, service: {image: web}}`),
+		"names of one letter":          stackOf(`{name: x, resourceName: x, service: {image: web}}`),
+		"rollOnChange false":           stackOf(`{name: web, service: {image: web, config: {rollOnChange: false}}}`),
+		"a job without retries":        stackOf(`{name: migrate, job: {image: migrate, backoffLimit: 0, activeDeadlineSeconds: 1}}`),
+		"a job with maximum limits":    stackOf(`{name: migrate, job: {image: migrate, backoffLimit: 100, activeDeadlineSeconds: 604800}}`),
+		"a cycle (engine rejects it)":  stackOf(`{name: a, dependsOn: [b], service: {image: a}}`, `{name: b, dependsOn: [a], service: {image: b}}`),
+		"empty lists":                  stackOf(`{name: web, dependsOn: [], bindings: [], service: {image: web}}`),
+		"all fields": `
 revisionHistoryLimit: 5
 suspend: true
 components:
@@ -116,53 +116,53 @@ components:
 	}
 }
 
-// testStackRejected shows what may not be said of a stack and a single component.
+// testStackRejected checks which specs of a stack and of a single component are invalid.
 func testStackRejected(t *testing.T, stacks dynamic.ResourceInterface) {
 	tests := map[string]struct {
 		spec string
 		want []string
 	}{
-		"nothing":                         {`{}`, []string{"spec.components: Required value"}},
-		"no components":                   {`{components: []}`, []string{"spec.components: spec.components in body should have at least 1 items"}},
-		"too many components":             {stackOf(workers(65)...), []string{"spec.components: Too many: 65: must have at most 64 items"}},
-		"name twice":                      {stackOf(worker, api, worker), []string{`spec.components[2]: Duplicate value: {"name":"worker"}`}},
-		"neither service nor job":         {stackOf(api, `{name: web}`), []string{"spec.components[1]: " + msgOneType}},
-		"service and job":                 {stackOf(`{name: web, service: {image: web}, job: {image: web}}`), []string{"spec.components[0]: " + msgOneType}},
-		"no name":                         {stackOf(`{service: {image: web}}`), []string{"spec.components[0].name: Required value"}},
-		"empty name":                      {stackOf(`{name: "", service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
-		"name in capitals":                {stackOf(`{name: Web, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
-		"name with a digit first":         {stackOf(`{name: 2web, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
-		"name with a dash last":           {stackOf(`{name: web-, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
-		"name of a subdomain":             {stackOf(`{name: web.shop, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
-		"long name":                       {stackOf(`{name: ` + strings.Repeat("x", 41) + `, service: {image: web}}`), []string{"spec.components[0].name: Too long: may not be more than 40 bytes"}},
-		"name of children in capitals":    {stackOf(`{name: web, resourceName: Web, service: {image: web}}`), []string{"spec.components[0].resourceName: " + msgResourceName}},
-		"name of children, a digit first": {stackOf(`{name: web, resourceName: 2web, service: {image: web}}`), []string{"spec.components[0].resourceName: " + msgResourceName}},
-		"name of children with a dot":     {stackOf(`{name: web, resourceName: web.shop, service: {image: web}}`), []string{"spec.components[0].resourceName: " + msgResourceName}},
-		"long name of children":           {stackOf(`{name: web, resourceName: ` + strings.Repeat("x", 64) + `, service: {image: web}}`), []string{"spec.components[0].resourceName: Too long: may not be more than 63 bytes"}},
-		"remembers nothing":               {`{revisionHistoryLimit: 0, components: [` + api + `]}`, []string{"spec.revisionHistoryLimit: spec.revisionHistoryLimit in body should be greater than or equal to 1"}},
-		"remembers too much":              {`{revisionHistoryLimit: 101, components: [` + api + `]}`, []string{"spec.revisionHistoryLimit: spec.revisionHistoryLimit in body should be less than or equal to 100"}},
-		"tries less than once":            {stackOf(`{name: migrate, job: {image: migrate, backoffLimit: -1}}`), []string{"spec.components[0].job.backoffLimit: spec.components[0].job.backoffLimit in body should be greater than or equal to 0"}},
-		"tries too often":                 {stackOf(`{name: migrate, job: {image: migrate, backoffLimit: 101}}`), []string{"spec.components[0].job.backoffLimit: spec.components[0].job.backoffLimit in body should be less than or equal to 100"}},
-		"no time":                         {stackOf(`{name: migrate, job: {image: migrate, activeDeadlineSeconds: 0}}`), []string{"spec.components[0].job.activeDeadlineSeconds: spec.components[0].job.activeDeadlineSeconds in body should be greater than or equal to 1"}},
-		"more than a week":                {stackOf(`{name: migrate, job: {image: migrate, activeDeadlineSeconds: 604801}}`), []string{"spec.components[0].job.activeDeadlineSeconds: spec.components[0].job.activeDeadlineSeconds in body should be less than or equal to 604800"}},
-		"service without an image":        {stackOf(`{name: web, service: {}}`), []string{"spec.components[0].service.image: Required value"}},
-		"job without an image":            {stackOf(`{name: web, job: {}}`), []string{"spec.components[0].job.image: Required value"}},
+		"empty spec":                     {`{}`, []string{"spec.components: Required value"}},
+		"no components":                  {`{components: []}`, []string{"spec.components: spec.components in body should have at least 1 items"}},
+		"too many components":            {stackOf(workers(65)...), []string{"spec.components: Too many: 65: must have at most 64 items"}},
+		"duplicate name":                 {stackOf(worker, api, worker), []string{`spec.components[2]: Duplicate value: {"name":"worker"}`}},
+		"no type":                        {stackOf(api, `{name: web}`), []string{"spec.components[1]: " + msgOneType}},
+		"two types":                      {stackOf(`{name: web, service: {image: web}, job: {image: web}}`), []string{"spec.components[0]: " + msgOneType}},
+		"no name":                        {stackOf(`{service: {image: web}}`), []string{"spec.components[0].name: Required value"}},
+		"empty name":                     {stackOf(`{name: "", service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
+		"name in upper case":             {stackOf(`{name: Web, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
+		"name with a leading digit":      {stackOf(`{name: 2web, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
+		"name with a trailing dash":      {stackOf(`{name: web-, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
+		"name with a dot":                {stackOf(`{name: web.shop, service: {image: web}}`), []string{"spec.components[0].name: " + msgComponentName}},
+		"name that is too long":          {stackOf(`{name: ` + strings.Repeat("x", 41) + `, service: {image: web}}`), []string{"spec.components[0].name: Too long: may not be more than 40 bytes"}},
+		"resourceName in upper case":     {stackOf(`{name: web, resourceName: Web, service: {image: web}}`), []string{"spec.components[0].resourceName: " + msgResourceName}},
+		"resourceName, leading digit":    {stackOf(`{name: web, resourceName: 2web, service: {image: web}}`), []string{"spec.components[0].resourceName: " + msgResourceName}},
+		"resourceName with a dot":        {stackOf(`{name: web, resourceName: web.shop, service: {image: web}}`), []string{"spec.components[0].resourceName: " + msgResourceName}},
+		"resourceName that is too long":  {stackOf(`{name: web, resourceName: ` + strings.Repeat("x", 64) + `, service: {image: web}}`), []string{"spec.components[0].resourceName: Too long: may not be more than 63 bytes"}},
+		"revisionHistoryLimit 0":         {`{revisionHistoryLimit: 0, components: [` + api + `]}`, []string{"spec.revisionHistoryLimit: spec.revisionHistoryLimit in body should be greater than or equal to 1"}},
+		"revisionHistoryLimit 101":       {`{revisionHistoryLimit: 101, components: [` + api + `]}`, []string{"spec.revisionHistoryLimit: spec.revisionHistoryLimit in body should be less than or equal to 100"}},
+		"negative backoffLimit":          {stackOf(`{name: migrate, job: {image: migrate, backoffLimit: -1}}`), []string{"spec.components[0].job.backoffLimit: spec.components[0].job.backoffLimit in body should be greater than or equal to 0"}},
+		"backoffLimit 101":               {stackOf(`{name: migrate, job: {image: migrate, backoffLimit: 101}}`), []string{"spec.components[0].job.backoffLimit: spec.components[0].job.backoffLimit in body should be less than or equal to 100"}},
+		"activeDeadlineSeconds 0":        {stackOf(`{name: migrate, job: {image: migrate, activeDeadlineSeconds: 0}}`), []string{"spec.components[0].job.activeDeadlineSeconds: spec.components[0].job.activeDeadlineSeconds in body should be greater than or equal to 1"}},
+		"activeDeadlineSeconds > a week": {stackOf(`{name: migrate, job: {image: migrate, activeDeadlineSeconds: 604801}}`), []string{"spec.components[0].job.activeDeadlineSeconds: spec.components[0].job.activeDeadlineSeconds in body should be less than or equal to 604800"}},
+		"service without an image":       {stackOf(`{name: web, service: {}}`), []string{"spec.components[0].service.image: Required value"}},
+		"job without an image":           {stackOf(`{name: web, job: {}}`), []string{"spec.components[0].job.image: Required value"}},
 		"rules of a service": {
 			stackOf(`{name: web, service: {image: web, ports: [{port: 80}, {port: 81}], update: {maxSurge: 0}}}`),
 			[]string{
-				"spec.components[0].service.ports: with several ports each needs a name, for example {name: http, port: 80}",
-				"spec.components[0].service.update: an update needs room: maxSurge and maxUnavailable (0 unless set) cannot both be 0; raise one of them",
+				"spec.components[0].service.ports: each port must have a name if there is more than one, for example {name: http, port: 80}",
+				"spec.components[0].service.update: maxSurge and maxUnavailable (default 0) cannot both be 0; raise one of them",
 			},
 		},
 		"root at level Restricted": {
 			stackOf(`{name: migrate, job: {image: migrate, security: {level: Restricted, runAsUser: 0}}}`),
-			[]string{"spec.components[0].job.security.runAsUser: level Restricted does not run as user 0 (root); choose another user, or level Baseline"},
+			[]string{"spec.components[0].job.security.runAsUser: level Restricted does not allow user 0 (root); set another runAsUser, or level Baseline"},
 		},
-		"several mistakes": {
+		"several errors": {
 			stackOf(`{name: Web, service: {image: web}, dependsOn: [api]}`, `{name: worker}`),
 			[]string{msgUnknownDependency, "spec.components[0].name: " + msgComponentName, "spec.components[1]: " + msgOneType},
 		},
-		"misspelt field": {
+		"misspelled field": {
 			stackOf(`{name: web, dependson: [api], service: {image: web, replica: 2}}`),
 			[]string{`AppStack in version "v1alpha1" cannot be handled as a AppStack: strict decoding error: unknown field "spec.components[0].dependson", unknown field "spec.components[0].service.replica"`},
 		},
@@ -170,7 +170,7 @@ func testStackRejected(t *testing.T, stacks dynamic.ResourceInterface) {
 			stackOf(`{name: migrate, job: {image: migrate, ports: [{port: 80}]}}`),
 			[]string{`AppStack in version "v1alpha1" cannot be handled as a AppStack: strict decoding error: unknown field "spec.components[0].job.ports"`},
 		},
-		"suspended twice over": {
+		"suspend at the service": {
 			stackOf(`{name: web, service: {image: web, suspend: true}}`),
 			[]string{`AppStack in version "v1alpha1" cannot be handled as a AppStack: strict decoding error: unknown field "spec.components[0].service.suspend"`},
 		},
@@ -183,43 +183,43 @@ func testStackRejected(t *testing.T, stacks dynamic.ResourceInterface) {
 	}
 }
 
-// testStackReferences shows which names of other components are refused.
+// testStackReferences checks which references to other components are invalid.
 func testStackReferences(t *testing.T, stacks dynamic.ResourceInterface) {
 	const (
-		dependsOnItself = "spec.components[0].dependsOn: a component cannot depend on itself; remove its own name"
-		boundToItself   = "spec.components[0].bindings: a component cannot be bound to itself; remove its own name"
-		samePrefix      = "spec.components[0].bindings: two bindings would set the same variables; give one of them an envPrefix of its own"
-		renamedToItself = "spec.components[0].renamedFrom: renamedFrom is the name that this component had before; it cannot be its name now"
+		dependsOnItself = "spec.components[0].dependsOn: a component cannot depend on itself; remove its name from dependsOn"
+		boundToItself   = "spec.components[0].bindings: a component cannot be bound to itself; remove it from bindings"
+		samePrefix      = "spec.components[0].bindings: two bindings set the same environment variables; set a different envPrefix for one of them"
+		renamedToItself = "spec.components[0].renamedFrom: renamedFrom must be the previous name of the component, not its current name"
 	)
 	tests := map[string]struct {
-		component string // besides api, worker and migrate
+		component string // in addition to api, worker and migrate
 		want      []string
 	}{
-		"depends on itself":            {`{name: web, dependsOn: [web], service: {image: web}}`, []string{dependsOnItself}},
-		"depends on itself, too":       {`{name: web, dependsOn: [api, web], job: {image: web}}`, []string{dependsOnItself}},
-		"depends on nothing":           {`{name: web, dependsOn: [nothing], service: {image: web}}`, []string{msgUnknownDependency}},
-		"depends on nothing, too":      {`{name: web, dependsOn: [api, nothing], job: {image: web}}`, []string{msgUnknownDependency}},
-		"depends on an empty name":     {`{name: web, dependsOn: [""], service: {image: web}}`, []string{msgUnknownDependency}},
-		"depends twice":                {`{name: web, dependsOn: [api, api], service: {image: web}}`, []string{`spec.components[0].dependsOn[1]: Duplicate value: "api"`}},
-		"depends on too many":          {`{name: web, dependsOn: [` + repeatFormat("x-%d", 17) + `], service: {image: web}}`, []string{"spec.components[0].dependsOn: Too many: 17: must have at most 16 items"}},
-		"depends on a novel":           {`{name: web, dependsOn: [` + strings.Repeat("x", 41) + `], service: {image: web}}`, []string{"spec.components[0].dependsOn[0]: Too long: may not be more than 40 bytes"}},
-		"bound to itself":              {`{name: web, bindings: [{component: web}], service: {image: web, ports: [{port: 80}]}}`, []string{boundToItself}},
-		"bound to itself, a job":       {`{name: web, bindings: [{component: web}], job: {image: web}}`, []string{msgInvalidBinding, boundToItself}},
-		"bound to nothing":             {`{name: web, bindings: [{component: nothing}], service: {image: web}}`, []string{msgInvalidBinding}},
-		"bound to nothing, too":        {`{name: web, bindings: [{component: api}, {component: nothing}], job: {image: web}}`, []string{msgInvalidBinding}},
-		"bound to a job":               {`{name: web, bindings: [{component: migrate}], service: {image: web}}`, []string{msgInvalidBinding}},
-		"bound to a service, no ports": {`{name: web, bindings: [{component: worker}], service: {image: web}}`, []string{msgInvalidBinding}},
-		"bound twice":                  {`{name: web, bindings: [{component: api}, {component: api, envPrefix: API2}], service: {image: web}}`, []string{`spec.components[0].bindings[1]: Duplicate value: {"component":"api"}`}},
-		"bound under one prefix":       {`{name: web, bindings: [{component: api}, {component: api-2, envPrefix: API}], service: {image: web}}`, []string{msgInvalidBinding, samePrefix}},
-		"bound to too many":            {`{name: web, bindings: [` + repeatFormat("{component: x-%d}", 17) + `], service: {image: web}}`, []string{"spec.components[0].bindings: Too many: 17: must have at most 16 items"}},
-		"bound without a name":         {`{name: web, bindings: [{envPrefix: API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].component: Required value"}},
-		"empty prefix":                 {`{name: web, bindings: [{component: api, envPrefix: ""}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
-		"prefix with a digit first":    {`{name: web, bindings: [{component: api, envPrefix: 2API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
-		"prefix with a dash":           {`{name: web, bindings: [{component: api, envPrefix: SHOP-API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
-		"long prefix":                  {`{name: web, bindings: [{component: api, envPrefix: ` + strings.Repeat("X", 41) + `}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: Too long: may not be more than 40 bytes"}},
-		"renamed from its own name":    {`{name: web, renamedFrom: web, service: {image: web}}`, []string{msgRenamedFromExists, renamedToItself}},
-		"renamed from one still there": {`{name: web, renamedFrom: worker, service: {image: web}}`, []string{msgRenamedFromExists}},
-		"renamed from a novel":         {`{name: web, renamedFrom: ` + strings.Repeat("x", 41) + `, service: {image: web}}`, []string{"spec.components[0].renamedFrom: Too long: may not be more than 40 bytes"}},
+		"depends on itself":             {`{name: web, dependsOn: [web], service: {image: web}}`, []string{dependsOnItself}},
+		"job depends on itself":         {`{name: web, dependsOn: [api, web], job: {image: web}}`, []string{dependsOnItself}},
+		"unknown dependency":            {`{name: web, dependsOn: [nothing], service: {image: web}}`, []string{msgUnknownDependency}},
+		"one unknown dependency of two": {`{name: web, dependsOn: [api, nothing], job: {image: web}}`, []string{msgUnknownDependency}},
+		"empty name in dependsOn":       {`{name: web, dependsOn: [""], service: {image: web}}`, []string{msgUnknownDependency}},
+		"duplicate dependency":          {`{name: web, dependsOn: [api, api], service: {image: web}}`, []string{`spec.components[0].dependsOn[1]: Duplicate value: "api"`}},
+		"too many dependencies":         {`{name: web, dependsOn: [` + repeatFormat("x-%d", 17) + `], service: {image: web}}`, []string{"spec.components[0].dependsOn: Too many: 17: must have at most 16 items"}},
+		"dependency name too long":      {`{name: web, dependsOn: [` + strings.Repeat("x", 41) + `], service: {image: web}}`, []string{"spec.components[0].dependsOn[0]: Too long: may not be more than 40 bytes"}},
+		"bound to itself":               {`{name: web, bindings: [{component: web}], service: {image: web, ports: [{port: 80}]}}`, []string{boundToItself}},
+		"job bound to itself":           {`{name: web, bindings: [{component: web}], job: {image: web}}`, []string{msgInvalidBinding, boundToItself}},
+		"unknown binding":               {`{name: web, bindings: [{component: nothing}], service: {image: web}}`, []string{msgInvalidBinding}},
+		"one unknown binding of two":    {`{name: web, bindings: [{component: api}, {component: nothing}], job: {image: web}}`, []string{msgInvalidBinding}},
+		"bound to a job":                {`{name: web, bindings: [{component: migrate}], service: {image: web}}`, []string{msgInvalidBinding}},
+		"bound without ports":           {`{name: web, bindings: [{component: worker}], service: {image: web}}`, []string{msgInvalidBinding}},
+		"duplicate binding":             {`{name: web, bindings: [{component: api}, {component: api, envPrefix: API2}], service: {image: web}}`, []string{`spec.components[0].bindings[1]: Duplicate value: {"component":"api"}`}},
+		"same prefix twice":             {`{name: web, bindings: [{component: api}, {component: api-2, envPrefix: API}], service: {image: web}}`, []string{msgInvalidBinding, samePrefix}},
+		"too many bindings":             {`{name: web, bindings: [` + repeatFormat("{component: x-%d}", 17) + `], service: {image: web}}`, []string{"spec.components[0].bindings: Too many: 17: must have at most 16 items"}},
+		"binding without a component":   {`{name: web, bindings: [{envPrefix: API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].component: Required value"}},
+		"empty prefix":                  {`{name: web, bindings: [{component: api, envPrefix: ""}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
+		"prefix with a leading digit":   {`{name: web, bindings: [{component: api, envPrefix: 2API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
+		"prefix with a dash":            {`{name: web, bindings: [{component: api, envPrefix: SHOP-API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
+		"prefix that is too long":       {`{name: web, bindings: [{component: api, envPrefix: ` + strings.Repeat("X", 41) + `}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: Too long: may not be more than 40 bytes"}},
+		"renamed from its own name":     {`{name: web, renamedFrom: web, service: {image: web}}`, []string{msgRenamedFromExists, renamedToItself}},
+		"renamed from an existing one":  {`{name: web, renamedFrom: worker, service: {image: web}}`, []string{msgRenamedFromExists}},
+		"renamedFrom too long":          {`{name: web, renamedFrom: ` + strings.Repeat("x", 41) + `, service: {image: web}}`, []string{"spec.components[0].renamedFrom: Too long: may not be more than 40 bytes"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -230,16 +230,16 @@ func testStackReferences(t *testing.T, stacks dynamic.ResourceInterface) {
 }
 
 func testStackName(t *testing.T, stacks dynamic.ResourceInterface) {
-	const want = "metadata: the names of Services begin with this name: at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -"
+	const want = "metadata: the name is the prefix of Service names: it must have at most 63 characters of a-z, 0-9 and -, start with a letter and not end with -"
 	tests := map[string]struct {
 		name     string
 		rejected bool
 	}{
-		"one letter":          {name: "s"},
-		"as long as can be":   {name: strings.Repeat("s", 63)},
-		"longer":              {name: strings.Repeat("s", 64), rejected: true},
-		"digit first":         {name: "2shop", rejected: true},
-		"name of a subdomain": {name: "shop.example", rejected: true},
+		"one letter":      {name: "s"},
+		"63 characters":   {name: strings.Repeat("s", 63)},
+		"64 characters":   {name: strings.Repeat("s", 64), rejected: true},
+		"leading digit":   {name: "2shop", rejected: true},
+		"name with a dot": {name: "shop.example", rejected: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +255,7 @@ func testStackName(t *testing.T, stacks dynamic.ResourceInterface) {
 	}
 }
 
-// testStackUpdate shows what may become of a stack.
+// testStackUpdate checks which changes of a stack are valid.
 func testStackUpdate(t *testing.T, stacks dynamic.ResourceInterface) {
 	const web = `{name: web, bindings: [{component: api}], service: {image: web}}`
 	tests := map[string]struct {
@@ -267,29 +267,29 @@ func testStackUpdate(t *testing.T, stacks dynamic.ResourceInterface) {
 		"every component replaced": {before: stackOf(worker, migrate), after: stackOf(api)},
 		"reordered":                {before: stackOf(api, worker, migrate), after: stackOf(migrate, api, worker)},
 		"renamed":                  {before: stackOf(worker, api), after: stackOf(`{name: backend, renamedFrom: worker, service: {image: worker}}`, api)},
-		"renamed without a word":   {before: stackOf(worker), after: stackOf(`{name: backend, service: {image: worker}}`)},
+		"without renamedFrom":      {before: stackOf(worker), after: stackOf(`{name: backend, service: {image: worker}}`)},
 		"renamed and renamed back": {before: stackOf(`{name: backend, renamedFrom: worker, service: {image: worker}}`), after: stackOf(`{name: worker, renamedFrom: backend, service: {image: worker}}`)},
 		"another type, renamed":    {before: stackOf(worker), after: stackOf(`{name: once, renamedFrom: worker, job: {image: worker}}`)},
-		"another job":              {before: stackOf(migrate), after: stackOf(`{name: migrate, job: {image: migrate:2, args: [--all], backoffLimit: 0}}`)},
-		"a job gets a schedule":    {before: stackOf(migrate), after: stackOf(`{name: migrate, job: {image: migrate, schedule: "@daily"}}`)},
-		"and loses it":             {before: stackOf(`{name: migrate, job: {image: migrate, schedule: "@daily"}}`), after: stackOf(migrate)},
-		"other names of children":  {before: stackOf(`{name: web, resourceName: a, service: {image: web}}`), after: stackOf(`{name: web, resourceName: b, service: {image: web}}`)},
-		"bound service, no more":   {before: stackOf(api, web), after: stackOf(api, `{name: web, service: {image: web}}`)},
-		"bound service, new port":  {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api, ports: [{port: 8080}]}}`, web)},
-		"service becomes a job":    {before: stackOf(api, worker), after: stackOf(api, `{name: worker, job: {image: worker}}`), want: []string{"spec.components[1]: " + msgTypeChanged}},
-		"job becomes a service":    {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`), want: []string{"spec.components[0]: " + msgTypeChanged}},
-		"job becomes both":         {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}, job: {image: migrate}}`), want: []string{"spec.components[0]: " + msgTypeChanged, "spec.components[0]: " + msgOneType}},
-		"another type and place":   {before: stackOf(api, migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`, api), want: []string{"spec.components[0]: " + msgTypeChanged}},
+		"changed job":              {before: stackOf(migrate), after: stackOf(`{name: migrate, job: {image: migrate:2, args: [--all], backoffLimit: 0}}`)},
+		"schedule added":           {before: stackOf(migrate), after: stackOf(`{name: migrate, job: {image: migrate, schedule: "@daily"}}`)},
+		"schedule removed":         {before: stackOf(`{name: migrate, job: {image: migrate, schedule: "@daily"}}`), after: stackOf(migrate)},
+		"resourceName changed":     {before: stackOf(`{name: web, resourceName: a, service: {image: web}}`), after: stackOf(`{name: web, resourceName: b, service: {image: web}}`)},
+		"binding removed":          {before: stackOf(api, web), after: stackOf(api, `{name: web, service: {image: web}}`)},
+		"port of a bound service":  {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api, ports: [{port: 8080}]}}`, web)},
+		"service to job":           {before: stackOf(api, worker), after: stackOf(api, `{name: worker, job: {image: worker}}`), want: []string{"spec.components[1]: " + msgTypeChanged}},
+		"job to service":           {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`), want: []string{"spec.components[0]: " + msgTypeChanged}},
+		"job to both":              {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}, job: {image: migrate}}`), want: []string{"spec.components[0]: " + msgOneType, "spec.components[0]: " + msgTypeChanged}},
+		"type and order changed":   {before: stackOf(api, migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`, api), want: []string{"spec.components[0]: " + msgTypeChanged}},
 		"names swapped":            {before: stackOf(`{name: a, service: {image: a}}`, `{name: b, service: {image: b}}`), after: stackOf(`{name: a, renamedFrom: b, service: {image: b}}`, `{name: b, renamedFrom: a, service: {image: a}}`), want: []string{msgRenamedFromExists}},
-		"needed component removed": {before: stackOf(worker, `{name: web, dependsOn: [worker], service: {image: web}}`), after: stackOf(`{name: web, dependsOn: [worker], service: {image: web}}`), want: []string{msgUnknownDependency}},
+		"dependency removed":       {before: stackOf(worker, `{name: web, dependsOn: [worker], service: {image: web}}`), after: stackOf(`{name: web, dependsOn: [worker], service: {image: web}}`), want: []string{msgUnknownDependency}},
 		"bound component removed":  {before: stackOf(api, web), after: stackOf(web), want: []string{msgInvalidBinding}},
-		"bound one renamed alone":  {before: stackOf(api, web), after: stackOf(`{name: backend, renamedFrom: api, service: {image: api, ports: [{port: 80}]}}`, web), want: []string{msgInvalidBinding}},
-		"last port of a bound one": {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api}}`, web), want: []string{msgInvalidBinding}},
-		"its list of ports empty":  {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api, ports: []}}`, web), want: []string{msgInvalidBinding}},
+		"bound component renamed":  {before: stackOf(api, web), after: stackOf(`{name: backend, renamedFrom: api, service: {image: api, ports: [{port: 80}]}}`, web), want: []string{msgInvalidBinding}},
+		"last bound port removed":  {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api}}`, web), want: []string{msgInvalidBinding}},
+		"bound ports emptied":      {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api, ports: []}}`, web), want: []string{msgInvalidBinding}},
 		"last component removed":   {before: stackOf(api), after: stackOf(), want: []string{"spec.components: spec.components in body should have at least 1 items"}},
-		"becomes Headless": {
+		"changed to Headless": {
 			before: stackOf(worker, api), after: stackOf(`{name: api, service: {image: api, ports: [{port: 80}], service: {type: Headless}}}`),
-			want: []string{"spec.components[0].service.service.type: a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"},
+			want: []string{"spec.components[0].service.service.type: an existing Service cannot change to or from type Headless; keep the type, or use a new name"},
 		},
 	}
 	for name, tc := range tests {
@@ -313,12 +313,12 @@ func appStack(t *testing.T, name, spec string) *unstructured.Unstructured {
 	return manifest(t, "AppStack", name, spec)
 }
 
-// stackOf is the spec of a stack of these components.
+// stackOf returns the spec of a stack with these components.
 func stackOf(components ...string) string {
 	return `{components: [` + strings.Join(components, ", ") + `]}`
 }
 
-// workers are n components.
+// workers returns n components.
 func workers(n int) []string {
 	components := make([]string, n)
 	for i := range components {
@@ -327,7 +327,7 @@ func workers(n int) []string {
 	return components
 }
 
-// repeatFormat lists n items of the same form.
+// repeatFormat returns a list of n items with the same format.
 func repeatFormat(form string, n int) string {
 	items := make([]string, n)
 	for i := range items {

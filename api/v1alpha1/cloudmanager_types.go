@@ -6,9 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CloudManager is a product as a kind of its own: a web front, an identity
-// service and a MariaDB. The database comes first, identity when it is ready,
-// and the front when that is.
+// CloudManager runs a product that consists of a web front, an identity
+// service and a MariaDB database. The database starts first, then identity,
+// then front.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -19,33 +19,35 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Revision",type=string,priority=1,JSONPath=`.status.currentRevision`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="the names of Services begin with this name: at most 63 of a-z, 0-9 and -, beginning with a letter and not ending with -"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="the name is the prefix of Service names: it must have at most 63 characters of a-z, 0-9 and -, start with a letter and not end with -"
 type CloudManager struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is to run.
+	// spec is the desired state of the product.
 	// +required
 	Spec CloudManagerSpec `json:"spec"`
 
-	// status is what was seen last.
+	// status is the most recently observed state. Only the operator writes it.
 	// +optional
 	Status CloudManagerStatus `json:"status,omitzero"`
 }
 
-// ApplicationStatus is the part of the status that every kind has.
+// ApplicationStatus returns the part of the status that all kinds have in
+// common.
 func (c *CloudManager) ApplicationStatus() *ApplicationStatus { return &c.Status.ApplicationStatus }
 
-// StackStatus is the part of the status that kinds of several components have.
+// StackStatus returns the part of the status that kinds with several
+// components have in common.
 func (c *CloudManager) StackStatus() *StackStatus { return &c.Status.StackStatus }
 
-// CloudManagerSpec is what is to run.
+// CloudManagerSpec is the desired state of a CloudManager.
 type CloudManagerSpec struct {
-	// deletionPolicy says what becomes of the database's volume and password when
-	// the object is deleted: Retain keeps them, Delete deletes them. Default
-	// Retain.
+	// deletionPolicy specifies what happens to the volume and the credentials of
+	// the database when the CloudManager is deleted: Retain keeps them, Delete
+	// deletes them. Default Retain.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
@@ -53,8 +55,8 @@ type CloudManagerSpec struct {
 	// +required
 	Front CloudManagerService `json:"front"`
 
-	// identity is the identity service. It is told where the database is, in
-	// DB_HOST and DB_PORT.
+	// identity is the identity service. Its environment variables DB_HOST and
+	// DB_PORT contain the address of the database.
 	// +required
 	Identity CloudManagerService `json:"identity"`
 
@@ -63,146 +65,149 @@ type CloudManagerSpec struct {
 	DB CloudManagerDatabase `json:"db"`
 }
 
-// CloudManagerService is a service of the product.
+// CloudManagerService is the front or the identity service.
 type CloudManagerService struct {
-	// deployment is how it runs.
+	// deployment configures the Deployment and the Service.
 	// +required
 	Deployment CloudManagerDeployment `json:"deployment"`
 }
 
-// CloudManagerDeployment is how a service of the product runs.
+// CloudManagerDeployment configures the Deployment and the Service of the
+// front or the identity service.
 type CloudManagerDeployment struct {
-	// image to run.
+	// image is the container image, for example nginx:1.27.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image"`
 
-	// name of the Deployment and of the Service. Default: the name of the object
-	// with -front or -identity appended.
+	// name is the name of the Deployment and of the Service. Default: the name of
+	// the CloudManager with -front or -identity appended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="it becomes the name of a Service: it is made of a-z, 0-9 and -, begins with a letter and does not end with -"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="name is used as the name of a Service: it must consist of a-z, 0-9 and -, start with a letter and not end with -"
 	Name string `json:"name,omitempty"`
 
-	// replicas is how many pods run. Unset means: starts with 1, and afterwards
-	// the live count is left alone.
+	// replicas is the number of pods. Unset: the Deployment starts with 1 pod, and
+	// the operator does not change the number afterwards.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// ports the container listens on. The front listens on 80 unless it says
-	// otherwise; without ports there is no Service.
+	// ports are the ports that the container listens on. Default 80 for front,
+	// none for identity. Without ports no Service is created.
 	// +optional
 	// +listType=map
 	// +listMapKey=port
 	// +listMapKey=protocol
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || self.all(p, has(p.name))",message="with several ports each needs a name, for example {name: http, port: 80}"
-	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(o, has(o.name) && o.name == p.name))",message="two ports have the same name; give each its own, for example http and metrics"
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || self.all(p, has(p.name))",message="each port must have a name if there is more than one, for example {name: http, port: 80}"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(o, has(o.name) && o.name == p.name))",message="two ports have the same name; use different names, for example http and metrics"
 	Ports []Port `json:"ports,omitempty"`
 
-	// command replaces the entrypoint of the image.
+	// command overrides the entrypoint of the image, for example [/bin/server].
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=32768
 	Command []string `json:"command,omitempty"`
 
-	// env are environment variables, with a value or valueFrom a ConfigMap, a
-	// Secret or a field of the pod.
+	// env are environment variables of the container. Each has a value, or
+	// valueFrom a key of a ConfigMap or Secret or a field of the pod.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// resources are what the container is promised and what it may use at most.
+	// resources are the requests and limits of the container.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
-// CloudManagerDatabase is the database of the product.
+// CloudManagerDatabase configures the database of the product.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.rootPass) || !has(self.rootPasswordSecretRef)",fieldPath=".rootPass",message="there is one root password: remove rootPass, or rootPasswordSecretRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.rootPass) || !has(self.rootPasswordSecretRef)",fieldPath=".rootPass",message="rootPass and rootPasswordSecretRef are mutually exclusive; remove one of them"
 type CloudManagerDatabase struct {
-	// statefulSet is how it runs.
+	// statefulSet configures the StatefulSet and the Service of the database.
 	// +required
 	StatefulSet CloudManagerStatefulSet `json:"statefulSet"`
 
-	// rootPass is the password of root. It is copied into the Secret of the
-	// database, and changing it changes it in the server. Everybody who may read
-	// this object can read it here, so rootPasswordSecretRef or neither is better.
+	// rootPass is the password of the root account, in plain text. The operator
+	// copies it to the Secret of the database; changing it changes the password in
+	// the server. Anyone who can read this object can read the password: use
+	// rootPasswordSecretRef instead, or leave both unset to generate a password.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="a password has no line breaks and other control characters"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:]]')",message="rootPass must not contain line breaks or other control characters"
 	RootPass string `json:"rootPass,omitempty"`
 
-	// rootPasswordSecretRef is where the password of root is copied from; when it
-	// changes there, it is changed in the server. With neither of the two it is
-	// generated.
+	// rootPasswordSecretRef is the Secret key that contains the password of the
+	// root account. Changing its value changes the password in the server. If
+	// rootPass is unset as well, a password is generated.
 	// +optional
 	RootPasswordSecretRef *SecretKeyReference `json:"rootPasswordSecretRef,omitempty"`
 
-	// rotation says when generated passwords are replaced.
+	// rotation specifies when generated passwords are rotated.
 	// +optional
 	Rotation DatabaseRotation `json:"rotation,omitzero"`
 }
 
-// CloudManagerStatefulSet is how the database runs.
+// CloudManagerStatefulSet configures the StatefulSet and the Service of the
+// database.
 type CloudManagerStatefulSet struct {
-	// image to run, for example mariadb:10.11.
+	// image is the container image, for example mariadb:10.11.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image"`
 
-	// name of the StatefulSet and of the Service. Default: the name of the object
-	// with -db appended. Changing it moves no data: StatefulSet, volume and Secret
-	// keep the name they were made with, and the Service gets the new one.
+	// name is the name of the StatefulSet and of the Service. Default: the name of
+	// the CloudManager with -db appended. Changing it renames only the Service:
+	// StatefulSet, volume and Secret keep their names.
 	// +optional
 	// +kubebuilder:validation:MaxLength=52
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="it becomes the name of a Service: it is made of a-z, 0-9 and -, begins with a letter and does not end with -"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="name is used as the name of a Service: it must consist of a-z, 0-9 and -, start with a letter and not end with -"
 	Name string `json:"name,omitempty"`
 
-	// storage is the volume of the database.
+	// storage configures the volume of the database.
 	// +required
 	Storage CloudManagerStorage `json:"storage"`
 
-	// resources are what the server is promised and what it may use at most. It
-	// is promised a tenth of a core and 256Mi of memory where nothing is said.
-	// Half of the memory limit is used as its buffer.
+	// resources are the requests and limits of the server. Default requests are
+	// 100m CPU and 256Mi memory; a resource with only a limit requests its limit.
+	// The InnoDB buffer pool is half of the memory limit.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
-// CloudManagerStorage is the volume of the database.
+// CloudManagerStorage configures the volume of the database.
 type CloudManagerStorage struct {
-	// class is the StorageClass that makes the volume. Unset means the default of
-	// the cluster. It cannot change once there is a volume.
+	// class is the StorageClass of the volume. It is immutable once the volume
+	// exists. Default: the default StorageClass of the cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Class *string `json:"class,omitempty"`
 
-	// accessModes says who may use the volume at once. It cannot change once there
-	// is a volume. Default ReadWriteOnce.
+	// accessModes is the access mode of the volume. It is immutable once the
+	// volume exists. Default ReadWriteOnce.
 	// +optional
 	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteOncePod;ReadWriteMany
 	AccessModes corev1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
 
-	// size of the volume. More makes it grow while the database runs; less is
-	// refused.
+	// size is the capacity of the volume, for example 20Gi. Increasing it expands
+	// the volume while the database runs. Decreasing it is rejected.
 	// +required
 	Size resource.Quantity `json:"size"`
 }
 
-// Phase is the state of an object in one word.
+// Phase summarizes the conditions in one word.
 // +kubebuilder:validation:Enum=Pending;Progressing;Ready;Degraded;Deleting
 type Phase string
 
-// The phases, derived from the conditions.
+// Phases of a CloudManager, derived from its conditions.
 const (
 	PhasePending     Phase = "Pending"
 	PhaseProgressing Phase = "Progressing"
@@ -211,9 +216,9 @@ const (
 	PhaseDeleting    Phase = "Deleting"
 )
 
-// CloudManagerStatus is what was seen last.
+// CloudManagerStatus is the observed state of a CloudManager.
 type CloudManagerStatus struct {
-	// phase is the state in one word, derived from the conditions.
+	// phase summarizes the conditions in one word, for example Ready.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 

@@ -2,161 +2,162 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Component is one part of an application. Every kind becomes a list of them.
+// Component is one part of an application. The engine translates every kind
+// into a list of components.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.service), has(self.stateful), has(self.job), has(self.database)].exists_one(set, set)",message="a component is exactly one of service, stateful, job and database"
-// +kubebuilder:validation:XValidation:rule="has(self.service) == has(oldSelf.service) && has(self.stateful) == has(oldSelf.stateful) && has(self.job) == has(oldSelf.job) && has(self.database) == has(oldSelf.database)",message="a component cannot become another type under the same name; give the new one another name, and renamedFrom if it replaces this one"
-// +kubebuilder:validation:XValidation:rule="!has(self.dependsOn) || !(self.name in self.dependsOn)",fieldPath=".dependsOn",message="a component cannot depend on itself; remove its own name"
-// +kubebuilder:validation:XValidation:rule="!has(self.bindings) || !self.bindings.exists(b, b.component == self.name)",fieldPath=".bindings",message="a component cannot be bound to itself; remove its own name"
-// +kubebuilder:validation:XValidation:rule="!has(self.bindings) || self.bindings.all(b, self.bindings.exists_one(o, (has(o.envPrefix) ? o.envPrefix : o.component.upperAscii().replace('-', '_')) == (has(b.envPrefix) ? b.envPrefix : b.component.upperAscii().replace('-', '_'))))",fieldPath=".bindings",message="two bindings would set the same variables; give one of them an envPrefix of its own"
-// +kubebuilder:validation:XValidation:rule="!has(self.renamedFrom) || self.renamedFrom != self.name",fieldPath=".renamedFrom",message="renamedFrom is the name that this component had before; it cannot be its name now"
-// +kubebuilder:validation:XValidation:rule="!has(self.stateful) && !has(self.database) || has(self.resourceName) == has(oldSelf.resourceName) && (!has(self.resourceName) || self.resourceName == oldSelf.resourceName)",fieldPath=".resourceName",message="data is found by the resourceName of its component, so that cannot change; keep it"
-// +kubebuilder:validation:XValidation:rule="!has(self.stateful) && !has(self.database) || !has(self.resourceName) || self.resourceName.size() <= 52",fieldPath=".resourceName",message="Kubernetes appends to the name of a StatefulSet: at most 52 characters"
+// +kubebuilder:validation:XValidation:rule="[has(self.service), has(self.stateful), has(self.job), has(self.database)].exists_one(set, set)",message="a component must set exactly one of service, stateful, job and database"
+// +kubebuilder:validation:XValidation:rule="has(self.service) == has(oldSelf.service) && has(self.stateful) == has(oldSelf.stateful) && has(self.job) == has(oldSelf.job) && has(self.database) == has(oldSelf.database)",message="the type of a component is immutable; add a component with another name, and set renamedFrom if it replaces this one"
+// +kubebuilder:validation:XValidation:rule="!has(self.dependsOn) || !(self.name in self.dependsOn)",fieldPath=".dependsOn",message="a component cannot depend on itself; remove its name from dependsOn"
+// +kubebuilder:validation:XValidation:rule="!has(self.bindings) || !self.bindings.exists(b, b.component == self.name)",fieldPath=".bindings",message="a component cannot be bound to itself; remove it from bindings"
+// +kubebuilder:validation:XValidation:rule="!has(self.bindings) || self.bindings.all(b, self.bindings.exists_one(o, (has(o.envPrefix) ? o.envPrefix : o.component.upperAscii().replace('-', '_')) == (has(b.envPrefix) ? b.envPrefix : b.component.upperAscii().replace('-', '_'))))",fieldPath=".bindings",message="two bindings set the same environment variables; set a different envPrefix for one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.renamedFrom) || self.renamedFrom != self.name",fieldPath=".renamedFrom",message="renamedFrom must be the previous name of the component, not its current name"
+// +kubebuilder:validation:XValidation:rule="!has(self.stateful) && !has(self.database) || has(self.resourceName) == has(oldSelf.resourceName) && (!has(self.resourceName) || self.resourceName == oldSelf.resourceName)",fieldPath=".resourceName",message="resourceName of a component with volumes is immutable; restore the previous value"
+// +kubebuilder:validation:XValidation:rule="!has(self.stateful) && !has(self.database) || !has(self.resourceName) || self.resourceName.size() <= 52",fieldPath=".resourceName",message="resourceName of a component with volumes must have at most 52 characters, because Kubernetes appends a hash to the name of a StatefulSet"
 type Component struct {
-	// name of the component, unique within the application.
+	// name is the name of the component, unique within the application.
 	// +required
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="a component's name is made of a-z, 0-9 and -, begins with a letter and does not end with -"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="a component name must consist of a-z, 0-9 and -, start with a letter and not end with -"
 	Name string `json:"name"`
 
-	// resourceName is the name of the children, if it is not to be
-	// <application>-<component>. When it changes, the children of the old name go
-	// as soon as those of the new name are ready; of a stateful component it
-	// cannot change.
+	// resourceName is the name of the objects created for the component. Default:
+	// <application>-<component>. After a change, the objects with the old name are
+	// deleted once those with the new name are ready. It is immutable for stateful
+	// and database components.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="resourceName becomes the name of a Service: it is made of a-z, 0-9 and -, begins with a letter and does not end with -"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="resourceName is used as the name of a Service: it must consist of a-z, 0-9 and -, start with a letter and not end with -"
 	ResourceName string `json:"resourceName,omitempty"`
 
-	// renamedFrom is the name that this component had before. What runs under the
-	// old name keeps running until this component is ready. A stateful component
-	// keeps its volumes and its pods; only its Service gets the new name.
+	// renamedFrom is the previous name of this component. The objects of the
+	// previous name keep running until this component is ready. A stateful or
+	// database component keeps its volumes and pods; only its Service is renamed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	RenamedFrom string `json:"renamedFrom,omitempty"`
 
-	// dependsOn are the components that must be ready before this one is created
-	// and before its pods are changed.
+	// dependsOn are the names of the components that must be ready before this
+	// component is created and before its pods are replaced.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=40
 	DependsOn []string `json:"dependsOn,omitempty"`
 
-	// bindings tell this component where others are reached, in environment
-	// variables. A bound component is depended on, too.
+	// bindings set environment variables with the addresses of other components. A
+	// binding is also a dependency.
 	// +optional
 	// +listType=map
 	// +listMapKey=component
 	// +kubebuilder:validation:MaxItems=16
 	Bindings []Binding `json:"bindings,omitempty"`
 
-	// suspend makes the operator keep its hands off this component: nothing is
-	// written, what runs keeps running.
+	// suspend pauses reconciliation of this component: drift is not corrected and
+	// updates are not applied. Existing pods keep running. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// service is a long-running service: a Deployment and, with ports, a Service.
+	// service is a long-running service: a Deployment and, if it has ports, a
+	// Service.
 	// +optional
 	Service *ServiceComponent `json:"service,omitempty"`
 
-	// stateful is a service with volumes of its own: a StatefulSet, its claims
-	// and, with ports, a Service.
+	// stateful is a service with persistent volumes: a StatefulSet, its
+	// PersistentVolumeClaims and, if it has ports, a Service.
 	// +optional
 	Stateful *StatefulComponent `json:"stateful,omitempty"`
 
-	// database is a MariaDB with a schema and an account.
+	// database is a MariaDB server with one schema and one account.
 	// +optional
 	Database *DatabaseComponent `json:"database,omitempty"`
 
-	// job is a program that runs to its end, once for every change of what is said
-	// here, or with a schedule again and again.
+	// job runs to completion, once per change of this spec, or periodically if
+	// schedule is set.
 	// +optional
 	Job *JobComponent `json:"job,omitempty"`
 }
 
-// Binding tells one component where another is reached: <PREFIX>_HOST is the
-// address of its Service, for example shop-api.shop.svc, and <PREFIX>_PORT its
-// first port. Of a database there are also <PREFIX>_USERNAME, _PASSWORD,
-// _DATABASE and _URI.
+// Binding sets environment variables with the address of another component:
+// <PREFIX>_HOST is the DNS name of its Service, for example shop-api.shop.svc,
+// and <PREFIX>_PORT is its first port. For a database, <PREFIX>_USERNAME,
+// _PASSWORD, _DATABASE and _URI are set as well.
 type Binding struct {
-	// component that is reached.
+	// component is the name of the component to connect to.
 	// +required
 	// +kubebuilder:validation:MaxLength=40
 	Component string `json:"component"`
 
-	// envPrefix is what the names of the variables begin with. Default: the name
-	// of the component in upper case, with _ instead of -.
+	// envPrefix is the prefix of the environment variables, for example API for
+	// API_HOST. Default: the name of the component in upper case, with _ instead
+	// of -.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="envPrefix becomes part of the name of an environment variable: letters, digits and _, not beginning with a digit"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="envPrefix is the prefix of environment variables: it must consist of letters, digits and _, and not start with a digit"
 	EnvPrefix string `json:"envPrefix,omitempty"`
-
-	// Secret says how to get in, where the component is a database.
-	Secret string `json:"-"`
 }
 
-// ApplicationStatus is the part of the status that every kind has.
+// ApplicationStatus is the part of the status that all kinds have in common.
 type ApplicationStatus struct {
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready and Applied, and Reconciling and Stalled while they are
-	// True.
+	// conditions are Ready and Applied, which are always present, and Reconciling
+	// and Stalled, which are present while they are True.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// causes are why it is not ready, the most important first.
+	// causes are the reasons why the application is not ready, most important
+	// first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=3
 	Causes []Cause `json:"causes,omitempty"`
 }
 
-// Cause is why something is not ready.
+// Cause is a reason why an application is not ready.
 type Cause struct {
-	// code says which of the known causes it is, for example ImageNotFound.
+	// code identifies the cause, for example ImageNotFound.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Code string `json:"code"`
 
-	// message is one sentence that names what is wrong.
+	// message describes the problem in one sentence.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message"`
 
-	// object is where it was seen.
+	// object is the object that has the problem.
 	// +required
 	Object ObjectReference `json:"object"`
 
-	// since is when it began.
+	// since is the time when the problem started.
 	// +required
 	Since metav1.Time `json:"since"`
 }
 
-// ObjectReference names an object of the same namespace.
+// ObjectReference references an object in the same namespace.
 type ObjectReference struct {
-	// kind of the object.
+	// kind is the kind of the object, for example Pod.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
 
-	// name of the object.
+	// name is the name of the object.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// ComponentType says what a component is.
+// ComponentType is the type of a component.
 // +kubebuilder:validation:Enum=Service;Stateful;Job;Database
 type ComponentType string
 
-// What a component is.
+// Types of components.
 const (
 	ComponentService  ComponentType = "Service"
 	ComponentStateful ComponentType = "Stateful"
@@ -164,44 +165,54 @@ const (
 	ComponentDatabase ComponentType = "Database"
 )
 
-// ComponentStatus is what was seen last of one component.
+// ComponentStatus is the observed state of a component.
 type ComponentStatus struct {
 	// name of the component.
 	// +required
 	// +kubebuilder:validation:MaxLength=40
 	Name string `json:"name"`
 
-	// type of the component.
+	// type is the type of the component.
 	// +required
 	Type ComponentType `json:"type"`
 
-	// resourceName is the name of the child that runs its pods.
+	// resourceName is the name of the workload: a Deployment, StatefulSet, Job or
+	// CronJob.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ResourceName string `json:"resourceName,omitempty"`
 
-	// health is Healthy, Progressing, Degraded, Suspended, Waiting or Unknown.
+	// health is the state of the component: Healthy, Progressing, Degraded,
+	// Suspended, Waiting or Unknown.
 	// +required
 	// +kubebuilder:validation:Enum=Healthy;Progressing;Degraded;Suspended;Waiting;Unknown
 	Health string `json:"health"`
 
-	// reason is one word that says why.
+	// reason is the reason for the health in one word, for example ImageNotFound.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 
-	// message is one sentence that says what it is about; a healthy component has
-	// none.
+	// message describes the reason in one sentence. It is empty for a healthy
+	// component.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
-	// ready is how many pods were ready at the last transition.
+	// dependsOn are the names of the components that this component depends on. It
+	// is set while the component waits for one of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=40
+	DependsOn []string `json:"dependsOn,omitempty"`
+
+	// ready is the number of ready pods when the status was last updated.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Ready int32 `json:"ready"`
 
-	// desired is how many pods there should be.
+	// desired is the desired number of pods.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Desired int32 `json:"desired"`

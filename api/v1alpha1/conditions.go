@@ -1,70 +1,76 @@
 package v1alpha1
 
-// Types of conditions. Ready and Applied are always there; Reconciling and Stalled only
-// while they are True.
+// Types of conditions. Ready and Applied are always present; Reconciling and Stalled only while
+// they are True.
 const (
-	// ConditionReady sums up: applied, healthy, and about the current generation.
+	// ConditionReady is True when every object of the current generation is applied and healthy.
 	ConditionReady = "Ready"
-	// ConditionApplied says that the API server accepted every object due now.
+	// ConditionApplied is True when the API server has accepted every object that is due now.
 	ConditionApplied = "Applied"
-	// ConditionReconciling says that work on this generation is in progress.
+	// ConditionReconciling is True while a change of the current generation is in progress.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled says that nothing will move without an edit or outside help.
+	// ConditionStalled is True when progress requires a change of the spec or of the cluster.
 	ConditionStalled = "Stalled"
 )
 
 // Reasons of conditions.
 const (
-	// ReasonReconciled is set when everything is as declared.
+	// ReasonReconciled is set when everything runs as declared.
 	ReasonReconciled = "Reconciled"
-	// ReasonProgressing is set while a change is rolling out.
+	// ReasonProgressing is set while a change is rolled out.
 	ReasonProgressing = "Progressing"
-	// ReasonWaitingForDependency is set while a component waits for another one.
+	// ReasonWaitingForDependency is set while a component waits for another component.
 	ReasonWaitingForDependency = "WaitingForDependency"
-	// ReasonDeleting is set while the object is being deleted, component by component.
+	// ReasonDeleting is set while the application is being deleted, component by component.
 	ReasonDeleting = "Deleting"
-	// ReasonComponentDegraded is set when something that should run does not, and why is known.
+	// ReasonComponentDegraded is set when a component does not run and the cause is known.
 	ReasonComponentDegraded = "ComponentDegraded"
-	// ReasonRolloutTimedOut is set when a rollout made no progress within its deadline.
+	// ReasonRolloutTimedOut is set when a rollout makes no progress within its deadline.
 	ReasonRolloutTimedOut = "RolloutTimedOut"
-	// ReasonInvalidSpec is set when the spec can never work; only an edit helps.
+	// ReasonInvalidSpec is set when the spec is invalid and must be changed.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonApplyFailed is set when the API server refused an object or could not be reached.
+	// ReasonApplyFailed is set when the API server rejects an object or is unreachable.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonPruneFailed is set when an object that is no longer wanted could not be deleted.
+	// ReasonPruneFailed is set when an object that is no longer declared cannot be deleted.
 	ReasonPruneFailed = "PruneFailed"
-	// ReasonNameConflict is set when an object of somebody else has the name of a child.
+	// ReasonNameConflict is set when an object with the name of a child is not controlled by the
+	// application.
 	ReasonNameConflict = "NameConflict"
-	// ReasonDataConflict is set when a component would start empty beside its data, or with
-	// the data of somebody else.
+	// ReasonFieldConflict is set when another field manager has set a field that conflicts with a
+	// declared field.
+	ReasonFieldConflict = "FieldConflict"
+	// ReasonDataConflict is set when a component would start without its existing data, or with the
+	// data of another component.
 	ReasonDataConflict = "DataConflict"
-	// ReasonCredentialsLost is set when there is data and the password to it is gone.
+	// ReasonCredentialsLost is set when the password of existing data is missing.
 	ReasonCredentialsLost = "CredentialsLost"
-	// ReasonCredentialSourceMissing is set when credentials are to be copied from what is not there.
+	// ReasonCredentialSourceMissing is set when the Secret from which credentials are copied does not
+	// exist.
 	ReasonCredentialSourceMissing = "CredentialSourceMissing"
-	// ReasonCredentialsMismatch is set when no stored password opens a database.
+	// ReasonCredentialsMismatch is set when a database accepts none of the stored passwords.
 	ReasonCredentialsMismatch = "CredentialsMismatch"
-	// ReasonRotating is set while passwords of a database are being replaced.
+	// ReasonRotating is set while passwords of a database are being rotated.
 	ReasonRotating = "Rotating"
-	// ReasonDatabaseStarting is set while the server of a database runs and lets nobody in yet.
+	// ReasonDatabaseStarting is set while a database server runs and does not accept logins yet.
 	ReasonDatabaseStarting = "DatabaseStarting"
-	// ReasonDatabaseConnectionsExhausted is set when a database has no connection left.
+	// ReasonDatabaseConnectionsExhausted is set when a database has no free connections.
 	ReasonDatabaseConnectionsExhausted = "DatabaseConnectionsExhausted"
-	// ReasonDatabaseUnresponsive is set when a database runs and does not answer.
+	// ReasonDatabaseUnresponsive is set when a database runs and does not respond.
 	ReasonDatabaseUnresponsive = "DatabaseUnresponsive"
-	// ReasonDatabaseAccessDenied is set when a database does not let the operator do its work.
+	// ReasonDatabaseAccessDenied is set when a database rejects a login or statement of the operator.
 	ReasonDatabaseAccessDenied = "DatabaseAccessDenied"
-	// ReasonVersionMismatch is set when a database is not run by the version that the spec says.
+	// ReasonVersionMismatch is set when a database server has another version than the spec.
 	ReasonVersionMismatch = "VersionMismatch"
-	// ReasonBindingConflict is set when the name of a binding is somebody else's.
+	// ReasonBindingConflict is set when the Secret with the name of a binding is not controlled by the
+	// application.
 	ReasonBindingConflict = "BindingConflict"
-	// ReasonStorageResizing is set while volumes grow.
+	// ReasonStorageResizing is set while volumes are being expanded.
 	ReasonStorageResizing = "StorageResizing"
-	// ReasonStorageChangeRejected is set when volumes cannot become what the spec asks for; what
-	// runs is not touched.
+	// ReasonStorageChangeRejected is set when volumes cannot be changed as the spec requests. Running
+	// pods are not changed.
 	ReasonStorageChangeRejected = "StorageChangeRejected"
-	// ReasonSuspended is set while spec.suspend keeps the operator from writing.
+	// ReasonSuspended is set while spec.suspend pauses reconciliation.
 	ReasonSuspended = "Suspended"
-	// ReasonInternalError is set when something could not be read, so that nothing is known.
+	// ReasonInternalError is set when the cluster state could not be read.
 	ReasonInternalError = "InternalError"
 )

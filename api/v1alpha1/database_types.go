@@ -5,130 +5,131 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// DatabaseEngine is a program that a database is run with.
+// DatabaseEngine is a database server product.
 // +kubebuilder:validation:Enum=MariaDB
 type DatabaseEngine string
 
-// EngineMariaDB is the one there is.
+// EngineMariaDB is the only supported engine.
 const EngineMariaDB DatabaseEngine = "MariaDB"
 
-// DatabaseComponent is a database: one server with a volume, a schema and an
-// account that has everything in it. Components that are bound to it get the
-// account's password, and are rolled when it changes.
+// DatabaseComponent is a database: a server with one volume, one schema and
+// one account with all privileges on the schema. Components with a binding to
+// it get the password of the account; their pods are replaced when the
+// password changes.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.database) == has(oldSelf.database) && (!has(self.database) || self.database == oldSelf.database)",fieldPath=".database",message="the schema is part of the data, so its name cannot change; keep it"
-// +kubebuilder:validation:XValidation:rule="has(self.version) || has(self.image)",message="say which server it is: version, for example \"11.8\", or image"
+// +kubebuilder:validation:XValidation:rule="has(self.database) == has(oldSelf.database) && (!has(self.database) || self.database == oldSelf.database)",fieldPath=".database",message="database is immutable, because the schema is part of the data; restore the previous value"
+// +kubebuilder:validation:XValidation:rule="has(self.version) || has(self.image)",message="a database must set version, for example \"11.8\", or image"
 type DatabaseComponent struct {
-	// engine is the program that it is run with. Default MariaDB.
+	// engine is the database server. Default MariaDB.
 	// +optional
 	Engine DatabaseEngine `json:"engine,omitempty"`
 
-	// version of the server, for example "11.8". Without an image it is also the
-	// tag of the official one; with an image it is what that must turn out to be.
+	// version is the version of the server, for example "11.8". Without image, it
+	// is the tag of the official image. With image, the server in the image must
+	// report this version.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+[.][0-9]+([.][0-9]+)?$')",message="a version is two or three numbers, for example \"11.8\"; with quotes, so that 10.10 does not become 10.1"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+[.][0-9]+([.][0-9]+)?$')",message="version must have two or three numbers, for example \"11.8\"; use quotes, so that 10.10 does not become 10.1"
 	Version string `json:"version,omitempty"`
 
-	// image to run, which takes the variables of the official one. Default
-	// mariadb:<version>.
+	// image is the container image. It must support the environment variables of
+	// the official image. Default: mariadb:<version>.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
 
-	// storage is the volume of the database.
+	// storage configures the volume of the database.
 	// +required
 	Storage DatabaseStorage `json:"storage"`
 
-	// database is the name of the schema and of the account. It cannot change.
-	// Default: the name of the component, with _ instead of -; a component that is
-	// renamed keeps the one that it had.
+	// database is the name of the schema and of the account. It is immutable.
+	// Default: the name of the component with _ instead of -. A renamed component
+	// keeps the name of its schema.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_]*$')",message="the name of a schema is made of letters, digits and _, and begins with a letter"
-	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['root', 'mysql', 'sys', 'information_schema', 'performance_schema', 'healthcheck', 'mariadb'])",message="the server has a schema or an account of that name; choose another one"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_]*$')",message="database must consist of letters, digits and _, and start with a letter"
+	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['root', 'mysql', 'sys', 'information_schema', 'performance_schema', 'healthcheck', 'mariadb'])",message="the server already has a schema or an account with this name; use another name"
 	Database string `json:"database,omitempty"`
 
-	// rootPasswordSecretRef is where the password of root is taken from. Without
-	// it one is generated. When it changes, the password is changed.
+	// rootPasswordSecretRef is the Secret key that contains the password of the
+	// root account. Changing its value changes the password in the server. Unset:
+	// a password is generated.
 	// +optional
 	RootPasswordSecretRef *SecretKeyReference `json:"rootPasswordSecretRef,omitempty"`
 
-	// RootPassword is the password of root, for kinds that have it in their spec.
-	RootPassword string `json:"-"`
-
-	// passwordSecretRef is where the password of the account is taken from.
-	// Without it one is generated. When it changes, the password is changed while
-	// everybody stays connected.
+	// passwordSecretRef is the Secret key that contains the password of the
+	// account. Changing its value rotates the password while bound components stay
+	// connected. Unset: a password is generated.
 	// +optional
 	PasswordSecretRef *SecretKeyReference `json:"passwordSecretRef,omitempty"`
 
-	// config is read by the server beside its own configuration, for example
-	// "[server]\nmax_connections = 300". Changing it restarts the server.
+	// config is a configuration file that the server reads in addition to its own,
+	// for example "[server]\nmax_connections = 300". Changing it restarts the
+	// server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Config string `json:"config,omitempty"`
 
-	// rotation says when generated passwords are replaced.
+	// rotation specifies when generated passwords are rotated.
 	// +optional
 	Rotation DatabaseRotation `json:"rotation,omitzero"`
 
-	// update says when the server is restarted.
+	// update specifies when the server is restarted.
 	// +optional
 	Update DatabaseUpdate `json:"update,omitzero"`
 
-	// resources are what the server is promised and what it may use at most. It
-	// is promised a tenth of a core and 256Mi of memory where nothing is said.
-	// Half of the memory limit is used as its buffer, unless config says
-	// otherwise.
+	// resources are the requests and limits of the server. Default requests are
+	// 100m CPU and 256Mi memory; a resource with only a limit requests its limit.
+	// The InnoDB buffer pool is half of the memory limit unless config sets
+	// innodb_buffer_pool_size.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// scheduling says on which nodes the pod runs.
+	// scheduling specifies on which nodes the pod can run.
 	// +optional
 	Scheduling SchedulingSettings `json:"scheduling,omitzero"`
 }
 
-// DatabaseStorage is the volume of a database.
+// DatabaseStorage configures the volume of a database.
 type DatabaseStorage struct {
-	// className is the StorageClass that makes the volume. Unset means the default
-	// of the cluster. It cannot change once there is a volume.
+	// className is the StorageClass of the volume. It is immutable once the volume
+	// exists. Default: the default StorageClass of the cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ClassName *string `json:"className,omitempty"`
 
-	// accessMode says who may use the volume at once. It cannot change once there
-	// is a volume. Default ReadWriteOnce.
+	// accessMode is the access mode of the volume. It is immutable once the volume
+	// exists. Default ReadWriteOnce.
 	// +optional
 	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteOncePod;ReadWriteMany
 	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
 
-	// size of the volume. More makes it grow while the server runs; less is
-	// refused.
+	// size is the capacity of the volume, for example 20Gi. Increasing it expands
+	// the volume while the server runs. Decreasing it is rejected.
 	// +required
 	Size resource.Quantity `json:"size"`
 }
 
-// DatabaseUpdate says when a server is restarted although nothing else changes.
+// DatabaseUpdate specifies when a server is restarted.
 type DatabaseUpdate struct {
-	// restartedAt restarts it whenever it changes; kubectl holdfast restart writes
-	// the time here.
+	// restartedAt restarts the server when its value changes. `kubectl holdfast
+	// restart` sets it to the current time.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	RestartedAt string `json:"restartedAt,omitempty"`
 }
 
-// DatabaseRotation says when generated passwords are replaced.
+// DatabaseRotation specifies when generated passwords are rotated.
 type DatabaseRotation struct {
-	// requestedAt asks for new passwords now: any text that it did not have
-	// before, by custom the time.
+	// requestedAt triggers a rotation when its value changes; by convention a
+	// timestamp.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	RequestedAt string `json:"requestedAt,omitempty"`
 
-	// everyDays replaces them that many days after the last time. Unset means
-	// never.
+	// everyDays rotates the passwords this many days after the last rotation, for
+	// example 90. Unset: no periodic rotation.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3650

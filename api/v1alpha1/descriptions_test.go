@@ -6,15 +6,15 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// TestEveryFieldHasDescription is about what comes from Kubernetes' own types, too: `kubectl
-// explain` has a text for every field.
+// TestEveryFieldHasDescription checks that `kubectl explain` has a text for every field, including fields of
+// Kubernetes types.
 func TestEveryFieldHasDescription(t *testing.T) {
 	for kind, crd := range crds(t) {
 		fields := 0
 		var walk func(path string, s *apiextensionsv1.JSONSchemaProps)
 		walk = func(path string, s *apiextensionsv1.JSONSchemaProps) {
 			for name, p := range s.Properties {
-				if fields++; p.Description == "" && path+name != kind+".metadata" { // the API server has a text for that
+				if fields++; p.Description == "" && path+name != kind+".metadata" { // described by the API server
 					t.Errorf("%s%s has no description", path, name)
 				}
 				walk(path+name+".", &p)

@@ -1,8 +1,8 @@
-// Package v1alpha1 is the contract with users: the kinds of the group
-// apps.holdfast.dev, and every label, annotation and field manager Holdfast writes.
+// Package v1alpha1 is the public API: the kinds of the group apps.holdfast.dev, and every label,
+// annotation and field manager that Holdfast writes.
 //
-// Safety rule: names, list keys and meanings here change only with an ADR; what is
-// stored in somebody's cluster must stay readable.
+// Safety rule: names, list keys and meanings change only with an ADR, because objects stored in
+// existing clusters must stay readable.
 //
 // +kubebuilder:object:generate=true
 // +groupName=apps.holdfast.dev

@@ -22,11 +22,11 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// maxCRDSize is what an API server accepts as annotations of an object: `kubectl apply` keeps
-// the whole CRD in one of them.
+// maxCRDSize is the maximum size of all annotations of an object: `kubectl apply` stores the whole CRD in one
+// of them.
 const maxCRDSize = 256 * 1024
 
-// crdExpectation is what a kind shows to somebody who never opens an object.
+// crdExpectation is the expected short name, columns and scale subresource of a kind.
 type crdExpectation struct {
 	shortName     string
 	columns, wide []string
@@ -81,12 +81,12 @@ func TestCRDs(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			want, known := crdExpectations[kind]
 			if !known {
-				t.Fatalf("say in surfaces what %s shows", kind)
+				t.Fatalf("add %s to crdExpectations", kind)
 			}
 			if crd.size > maxCRDSize {
 				t.Errorf("the CRD has %d bytes of JSON, more than the %d that `kubectl apply` can store", crd.size, maxCRDSize)
 			}
-			t.Logf("the CRD has %d bytes of JSON, %d %% of what `kubectl apply` can store", crd.size, 100*crd.size/maxCRDSize)
+			t.Logf("the CRD has %d bytes of JSON, %d %% of the limit of `kubectl apply`", crd.size, 100*crd.size/maxCRDSize)
 
 			names := crd.Spec.Names
 			if diff := cmp.Diff([]string{want.shortName}, names.ShortNames); diff != "" {
@@ -129,7 +129,7 @@ type crd struct {
 	size int // of its JSON
 }
 
-// crds reads the generated CRDs, by kind.
+// crds returns the generated CRDs by kind.
 func crds(t *testing.T) map[string]crd {
 	t.Helper()
 	files, err := filepath.Glob("../../config/crd/apps.holdfast.dev_*.yaml")
@@ -160,7 +160,7 @@ func crds(t *testing.T) map[string]crd {
 	return found
 }
 
-// kinds are the Go types of everything that is registered and has a list.
+// kinds returns the Go types of the registered kinds that have a list type.
 func kinds(t *testing.T) map[string]reflect.Type {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -177,15 +177,14 @@ func kinds(t *testing.T) map[string]reflect.Type {
 	return found
 }
 
-// linter holds a schema against the rules of our API. It walks the Go types beside it,
-// and so knows which fields are ours: where the type of a field comes from another
-// package, only what we say about the field is checked, not what is inside.
+// linter checks a schema against the API conventions of Holdfast. It walks the Go types in parallel: fields
+// inside of types of other packages are not checked.
 type linter struct {
-	pkgPath    string // import path of our types
+	pkgPath    string // import path of the API types
 	violations []string
 }
 
-// lint returns what is wrong with the schema of a type, in the order of its paths.
+// lint returns the violations in the schema of a type, sorted by path.
 func lint(root reflect.Type, schema *apiextensionsv1.JSONSchemaProps) []string {
 	l := &linter{pkgPath: root.PkgPath()}
 	l.value("", root, schema)
@@ -198,7 +197,7 @@ func (l *linter) addf(path, format string, args ...any) {
 
 func (l *linter) foreign(t reflect.Type) bool { return t.PkgPath() != "" && t.PkgPath() != l.pkgPath }
 
-// value checks one schema, and what is below it if that is ours.
+// value checks one schema, and the schemas below it unless the type belongs to another package.
 func (l *linter) value(path string, t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -225,7 +224,7 @@ func (l *linter) value(path string, t reflect.Type, schema *apiextensionsv1.JSON
 	}
 }
 
-// matches tells whether what is below schema can be found below t.
+// matches reports whether a schema and a Go type have the same shape.
 func matches(t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) bool {
 	switch {
 	case schema.Type == "array":
@@ -240,7 +239,7 @@ func matches(t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) bool {
 
 var pascalCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
-// scalar checks that a single value is bounded.
+// scalar checks that a value has limits.
 func (l *linter) scalar(path string, schema *apiextensionsv1.JSONSchemaProps) {
 	for _, value := range schema.Enum {
 		if word := strings.Trim(string(value.Raw), `"`); !pascalCase.MatchString(word) {
@@ -268,7 +267,7 @@ func (l *linter) scalar(path string, schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// list checks what a list says about itself.
+// list checks the limits, type and keys of a list.
 func (l *linter) list(path string, schema *apiextensionsv1.JSONSchemaProps) {
 	if schema.MaxItems == nil {
 		l.addf(path, "a list needs maxItems")
@@ -288,7 +287,7 @@ func (l *linter) list(path string, schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// dictionary checks a map.
+// dictionary checks the limits and values of a map.
 func (l *linter) dictionary(path string, t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) {
 	if schema.MaxProperties == nil {
 		l.addf(path, "a map needs maxProperties")
@@ -301,7 +300,7 @@ func (l *linter) dictionary(path string, t reflect.Type, schema *apiextensionsv1
 	l.value(path+"{}", t.Elem(), value)
 }
 
-// object checks a struct field by field, and that Go and schema know the same fields.
+// object checks a struct field by field, and that Go type and schema have the same fields.
 func (l *linter) object(path string, t reflect.Type, schema *apiextensionsv1.JSONSchemaProps) {
 	fields, envelope := l.fields(t)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -320,11 +319,11 @@ func (l *linter) object(path string, t reflect.Type, schema *apiextensionsv1.JSO
 	}
 }
 
-// maxLine is the room that `kubectl explain` has in a line.
+// maxLine is the line width of `kubectl explain`.
 const maxLine = 76
 
-// description checks that a text begins with the name of its field, and that its lines
-// are not broken again.
+// description checks that a description starts with the name of its field, and that `kubectl explain` does
+// not wrap its lines.
 func (l *linter) description(path, name, text string) {
 	if word, _, _ := strings.Cut(text, " "); word != name {
 		l.addf(path, "the description must begin with %q, not with %q", name, word)
@@ -339,8 +338,8 @@ func (l *linter) description(path, name, text string) {
 	}
 }
 
-// fields are the fields of a struct by their JSON names. What a struct embeds from
-// another package is the envelope that every object has (kind, metadata), not ours.
+// fields returns the fields of a struct by their JSON names. Embedded structs of other packages (kind,
+// metadata) are the envelope.
 func (l *linter) fields(t reflect.Type) (fields map[string]reflect.Type, envelope map[string]bool) {
 	fields, envelope = map[string]reflect.Type{}, map[string]bool{}
 	for i := range t.NumField() {
@@ -348,7 +347,7 @@ func (l *linter) fields(t reflect.Type) (fields map[string]reflect.Type, envelop
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		inline := name == "" && (options == "" || strings.Contains(options, "inline"))
 		switch {
-		case name == "-": // for the engine, not for the API
+		case name == "-": // not part of the API
 		case field.Anonymous && !inline && l.foreign(field.Type):
 			envelope[name] = true
 		case field.Anonymous && inline:
@@ -369,7 +368,7 @@ func (l *linter) fields(t reflect.Type) (fields map[string]reflect.Type, envelop
 }
 
 type (
-	// foreignFields has fields of types that are not ours.
+	// foreignFields has fields with types of other packages.
 	foreignFields struct {
 		Time    metav1.Time         `json:"time"`
 		Percent *intstr.IntOrString `json:"percent"`
@@ -387,7 +386,7 @@ type (
 	}
 )
 
-// TestLintReportsViolations shows that each rule can be broken, and how it is told.
+// TestLintReportsViolations checks the message of every rule of the linter.
 func TestLintReportsViolations(t *testing.T) {
 	type (
 		number struct {
@@ -408,18 +407,18 @@ func TestLintReportsViolations(t *testing.T) {
 		schema string // of the properties
 		want   []string
 	}{
-		"all is well": {typ: object{}, schema: `
+		"valid": {typ: object{}, schema: `
 apiVersion: {type: string}
 kind: {type: string}
 metadata: {type: object}
 name: {type: string, maxLength: 63, description: name of it., x-kubernetes-validations: [{rule: "true", message: never seen}]}`},
-		"inside of other people's types": {typ: foreignFields{}, schema: `
+		"fields inside of foreign types": {typ: foreignFields{}, schema: `
 time: {type: string, format: date-time, description: time of day.}
 percent: {x-kubernetes-int-or-string: true, pattern: "^[0-9]%$", description: percent of it.}
 probe: {type: object, description: probe it., properties: {exec: {type: object, properties: {command: {type: array}}}}}
 env: {type: array, maxItems: 3, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], description: env of it., items: {type: object, required: [name], properties: {name: {type: string}}}}
 policy: {type: string, enum: [Always], description: policy of it.}`},
-		"outside of other people's types": {
+		"fields with foreign types": {
 			typ: foreignFields{}, schema: `
 time: {type: string, format: date-time}
 percent: {x-kubernetes-int-or-string: true, description: percent of it.}
@@ -435,37 +434,37 @@ policy: {type: string, description: policy of it.}`,
 				`time: the description must begin with "time", not with ""`,
 			},
 		},
-		"another description": {
+		"description without the field name": {
 			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: Names it.}`,
 			want: []string{`name: the description must begin with "name", not with "Names"`},
 		},
-		"long line of a description": {
+		"description line of maximum length": {
 			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: "name of ` + strings.Repeat("x", 68) + `\nand more."}`,
 		},
-		"too long line of a description": {
+		"description line that is too long": {
 			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: "name of ` + strings.Repeat("x", 69) + `\nand more."}`,
 			want: []string{"name: `kubectl explain` breaks lines after 76 characters: \"name of " + strings.Repeat("x", 69) + `"`},
 		},
-		"long description of one line": {
+		"long description without line breaks": {
 			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: "name of ` + strings.Repeat("x ", 99) + `"}`,
 		},
 		"unbounded string": {
 			typ: inner{}, schema: `name: {type: string, description: name of it.}`,
 			want: []string{"name: a string needs maxLength or an enum"},
 		},
-		"a format is no bound": {
+		"format without a limit": {
 			typ: inner{}, schema: `name: {type: string, format: uri, description: name of it.}`,
 			want: []string{"name: a string needs maxLength or an enum"},
 		},
-		"shouted enum": {
+		"enum value in upper case": {
 			typ: inner{}, schema: `name: {type: string, enum: [Right, wrong, NOT_THIS], description: name of it.}`,
 			want: []string{`name: enum value "wrong" is not in PascalCase`, `name: enum value "NOT_THIS" is not in PascalCase`},
 		},
-		"unbounded number": {
+		"integer without a minimum": {
 			typ: number{}, schema: `count: {type: integer, format: int32, description: count of it.}`,
 			want: []string{"count: an integer needs a minimum"},
 		},
-		"number of no size": {
+		"integer without a size": {
 			typ: number{}, schema: `count: {type: integer, minimum: 0, description: count of it.}`,
 			want: []string{`count: an integer is an int32 or an int64, not ""`},
 		},
@@ -477,11 +476,11 @@ policy: {type: string, description: policy of it.}`,
 			typ: list{}, schema: `items: {type: array, x-kubernetes-list-type: set, description: items of it., items: {type: string}}`,
 			want: []string{"items: a list needs maxItems", "items[]: a string needs maxLength or an enum"},
 		},
-		"list of no type": {
+		"list without a type": {
 			typ: list{}, schema: `items: {type: array, maxItems: 2, description: items of it., items: {type: string, maxLength: 9}}`,
 			want: []string{"items: a list needs x-kubernetes-list-type"},
 		},
-		"list key that may be missing": {
+		"optional list key": {
 			typ: named{}, schema: `
 items:
   {type: array, maxItems: 2, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], description: items of it.,
@@ -504,11 +503,11 @@ items:
 			typ: inner{}, schema: `name: {type: string, maxLength: 9, description: name of it., x-kubernetes-validations: [{rule: self != ''}]}`,
 			want: []string{`name: the rule "self != ''" has no message`},
 		},
-		"CRD of another time": {
+		"outdated CRD": {
 			typ: inner{}, schema: `title: {type: string}`,
 			want: []string{"name: missing in the CRD: run `make generate`", "title: missing in the Go type: run `make generate`"},
 		},
-		"CRD of another type": {
+		"CRD with another type": {
 			typ: inner{}, schema: `name: {type: array, maxItems: 2, x-kubernetes-list-type: set, description: name of it., items: {type: string}}`,
 			want: []string{"name: array in the CRD, string in Go: run `make generate`"},
 		},

@@ -5,58 +5,61 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ServiceComponent is a service that runs from one image.
+// ServiceComponent is a long-running service.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",fieldPath=".autoscaling",message="autoscaling decides how many pods run; remove replicas, or autoscaling"
-// +kubebuilder:validation:XValidation:rule="!has(self.expose) || has(self.ports) && self.ports.size() > 0",fieldPath=".expose",message="there is nothing to expose without ports; add the port that the container listens on, for example ports: [{port: 80}]"
-// +kubebuilder:validation:XValidation:rule="!has(self.expose) || !has(self.expose.paths) || !has(self.ports) || self.expose.paths.all(p, !has(p.port) || self.ports.exists(o, o.port == p.port))",fieldPath=".expose.paths",message="a path leads to a port that is not in ports; correct the number, or add the port"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.replicas)",fieldPath=".autoscaling",message="autoscaling and replicas are mutually exclusive; remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.expose) || has(self.ports) && self.ports.size() > 0",fieldPath=".expose",message="expose requires ports; add the port that the container listens on, for example ports: [{port: 80}]"
+// +kubebuilder:validation:XValidation:rule="!has(self.expose) || !has(self.expose.paths) || !has(self.ports) || self.expose.paths.all(p, !has(p.port) || self.ports.exists(o, o.port == p.port))",fieldPath=".expose.paths",message="a path references a port that is not in ports; correct the port number, or add the port"
 type ServiceComponent struct {
 	ServerSpec `json:",inline"`
 
-	// autoscaling lets Kubernetes choose how many pods run, with a
-	// HorizontalPodAutoscaler. It excludes replicas. Switching it on or off leaves
-	// the number of pods as it is at that moment.
+	// autoscaling creates a HorizontalPodAutoscaler. It cannot be combined with
+	// replicas. Enabling or disabling it does not change the current number of
+	// pods.
 	// +optional
 	Autoscaling *AutoscalingSettings `json:"autoscaling,omitempty"`
 
-	// expose makes the service reachable from outside of the cluster.
+	// expose makes the service reachable from outside the cluster with an
+	// HTTPRoute or an Ingress.
 	// +optional
 	Expose *ExposeSettings `json:"expose,omitempty"`
 }
 
-// ServerSpec is what a program that serves for ever consists of, with data or without.
+// ServerSpec configures a long-running program, with or without persistent
+// volumes.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.size() < 2 || self.ports.all(p, has(p.name))",fieldPath=".ports",message="with several ports each needs a name, for example {name: http, port: 80}"
-// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.all(p, !has(p.name) || self.ports.exists_one(o, has(o.name) && o.name == p.name))",fieldPath=".ports",message="two ports have the same name; give each its own, for example dns and dns-tcp"
-// +kubebuilder:validation:XValidation:rule="(has(self.service) && has(self.service.type) && self.service.type == 'Headless') == (has(oldSelf.service) && has(oldSelf.service.type) && oldSelf.service.type == 'Headless')",fieldPath=".service.type",message="a Service cannot become Headless, or stop being it, while it exists; keep the type, or use a new name"
-// +kubebuilder:validation:XValidation:rule="!has(self.preStopSleepSeconds) || self.preStopSleepSeconds <= (has(self.terminationGracePeriodSeconds) ? self.terminationGracePeriodSeconds : 30)",fieldPath=".preStopSleepSeconds",message="preStopSleepSeconds is part of terminationGracePeriodSeconds (30 unless set) and cannot be longer; lower the one or raise the other"
+// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.size() < 2 || self.ports.all(p, has(p.name))",fieldPath=".ports",message="each port must have a name if there is more than one, for example {name: http, port: 80}"
+// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.ports.all(p, !has(p.name) || self.ports.exists_one(o, has(o.name) && o.name == p.name))",fieldPath=".ports",message="two ports have the same name; use different names, for example dns and dns-tcp"
+// +kubebuilder:validation:XValidation:rule="(has(self.service) && has(self.service.type) && self.service.type == 'Headless') == (has(oldSelf.service) && has(oldSelf.service.type) && oldSelf.service.type == 'Headless')",fieldPath=".service.type",message="an existing Service cannot change to or from type Headless; keep the type, or use a new name"
+// +kubebuilder:validation:XValidation:rule="!has(self.preStopSleepSeconds) || self.preStopSleepSeconds <= (has(self.terminationGracePeriodSeconds) ? self.terminationGracePeriodSeconds : 30)",fieldPath=".preStopSleepSeconds",message="preStopSleepSeconds must not exceed terminationGracePeriodSeconds (default 30); lower preStopSleepSeconds or raise terminationGracePeriodSeconds"
 type ServerSpec struct {
 	ContainerSpec `json:",inline"`
 
-	// probes tell whether the container works.
+	// probes are the probes of the container.
 	// +optional
 	Probes Probes `json:"probes,omitzero"`
 
-	// preStopSleepSeconds is how long a pod that is being replaced keeps serving,
-	// so that no request is lost while the rest of the cluster learns of it.
-	// Default 5 when there are ports, or terminationGracePeriodSeconds if that is
-	// less; 0 without ports.
+	// preStopSleepSeconds is the time in seconds that a terminating pod keeps
+	// serving, so that no request is lost while the pod is removed from the
+	// endpoints. Default for a service with ports: 5, or
+	// terminationGracePeriodSeconds if that is less. Default otherwise: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	PreStopSleepSeconds *int32 `json:"preStopSleepSeconds,omitempty"`
 
-	// replicas is how many pods run. Unset means: starts with 1, and afterwards
-	// the live count is left alone, so that an autoscaler of the workload may set
-	// it. The scale subresource, which an autoscaler of this object reads,
-	// answers only while replicas is set; `kubectl scale` on this object sets it.
+	// replicas is the number of pods. Unset: the workload starts with 1 pod, and
+	// the operator does not change the number afterwards, so that an autoscaler of
+	// the workload can set it. The scale subresource, which an autoscaler of this
+	// object reads, works only while replicas is set; `kubectl scale` on this
+	// object sets it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// ports the container listens on. A Service of the same name leads to them;
-	// without ports there is no Service.
+	// ports are the ports that the container listens on. A Service with the same
+	// name routes to them. Without ports no Service is created.
 	// +optional
 	// +listType=map
 	// +listMapKey=port
@@ -64,112 +67,115 @@ type ServerSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Ports []Port `json:"ports,omitempty"`
 
-	// service says how the ports are reached.
+	// service configures the Service.
 	// +optional
 	Service ServiceSettings `json:"service,omitzero"`
 
-	// update says how a change reaches running pods.
+	// update configures rolling updates of the pods.
 	// +optional
 	Update UpdateSettings `json:"update,omitzero"`
 
-	// disruption says how many pods may be missing while nodes are emptied.
+	// disruption configures the PodDisruptionBudget.
 	// +optional
 	Disruption DisruptionSettings `json:"disruption,omitzero"`
 
 	PodSettings `json:",inline"`
 }
 
-// AutoscalingSettings let Kubernetes choose how many pods run.
+// AutoscalingSettings configure a HorizontalPodAutoscaler.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.targetCPUUtilization) || has(self.targetMemoryUtilization)",message="autoscaling needs something to aim at: set targetCPUUtilization or targetMemoryUtilization, for example 70"
-// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",fieldPath=".minReplicas",message="minReplicas cannot be more than maxReplicas; lower the one or raise the other"
+// +kubebuilder:validation:XValidation:rule="has(self.targetCPUUtilization) || has(self.targetMemoryUtilization)",message="autoscaling requires a target; set targetCPUUtilization or targetMemoryUtilization, for example 70"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",fieldPath=".minReplicas",message="minReplicas must not exceed maxReplicas; lower minReplicas or raise maxReplicas"
 type AutoscalingSettings struct {
-	// minReplicas is how many pods run at least. Default 1.
+	// minReplicas is the minimum number of pods. Default 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	MinReplicas int32 `json:"minReplicas,omitempty"`
 
-	// maxReplicas is how many pods run at most.
+	// maxReplicas is the maximum number of pods, for example 5.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	MaxReplicas int32 `json:"maxReplicas"`
 
-	// targetCPUUtilization is the average use of CPU to aim at, in percent of what
-	// resources.requests.cpu promises, for example 70.
+	// targetCPUUtilization is the target average CPU utilization in percent of
+	// resources.requests.cpu, for example 70.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	TargetCPUUtilization int32 `json:"targetCPUUtilization,omitempty"`
 
-	// targetMemoryUtilization is the average use of memory to aim at, in percent
-	// of what resources.requests.memory promises, for example 80.
+	// targetMemoryUtilization is the target average memory utilization in percent
+	// of resources.requests.memory, for example 80.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	TargetMemoryUtilization int32 `json:"targetMemoryUtilization,omitempty"`
 }
 
-// DisruptionBudget says whether there is a PodDisruptionBudget.
+// DisruptionBudget specifies whether a PodDisruptionBudget is created.
 // +kubebuilder:validation:Enum=Auto;None
 type DisruptionBudget string
 
-// Whether there is a PodDisruptionBudget.
+// Values of DisruptionBudget.
 const (
 	DisruptionAuto DisruptionBudget = "Auto"
 	DisruptionNone DisruptionBudget = "None"
 )
 
-// DisruptionSettings say how many pods may be missing while nodes are emptied.
+// DisruptionSettings configure the PodDisruptionBudget.
 type DisruptionSettings struct {
-	// budget Auto makes a PodDisruptionBudget when replicas or
-	// autoscaling.minReplicas is more than 1, None never. Default Auto.
+	// budget specifies whether a PodDisruptionBudget is created. Auto creates one
+	// when replicas or autoscaling.minReplicas is more than 1. None never creates
+	// one. Default Auto.
 	// +optional
 	Budget DisruptionBudget `json:"budget,omitempty"`
 
-	// maxUnavailable is how many pods may be missing: a number or a percentage,
-	// for example 1 or 25%. Pods that are not ready may always go. Default 1.
+	// maxUnavailable is the number or percentage of pods that can be unavailable
+	// during evictions, for example 1 or 25%. Pods that are not ready can always
+	// be evicted. Default 1.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 10000 : self.matches('^(100|[1-9][0-9]?)%$')",message="say a number of pods from 1 without quotes, or a percentage from 1% to 100%; with 0 no node could ever be emptied"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 10000 : self.matches('^(100|[1-9][0-9]?)%$')",message="maxUnavailable must be a number of pods from 1 to 10000 without quotes, or a percentage from 1% to 100%; with 0, nodes could never be drained"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 
-// Port is a port of the container and the port of the Service that leads to
-// it.
+// Port is a port of the container and of its Service.
 type Port struct {
-	// name of the port, for example http. Required when there are several.
+	// name is the name of the port, for example http. It is required if there is
+	// more than one port.
 	// +optional
 	// +kubebuilder:validation:MaxLength=15
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]+(-[a-z0-9]+)*$') && self.matches('[a-z]')",message="a port's name is made of a-z, 0-9 and single - between them, with at least one letter, for example http or grpc-web"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]+(-[a-z0-9]+)*$') && self.matches('[a-z]')",message="a port name must consist of a-z, 0-9 and single - between them, and contain at least one letter, for example http or grpc-web"
 	Name string `json:"name,omitempty"`
 
-	// port of the Service, and of the container unless targetPort says otherwise.
+	// port is the port of the Service, and of the container if targetPort is
+	// unset.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
 
-	// targetPort is the port the container listens on. Default: port.
+	// targetPort is the port that the container listens on. Default: port.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	TargetPort int32 `json:"targetPort,omitempty"`
 
-	// protocol of the port: TCP, UDP or SCTP.
+	// protocol is TCP, UDP or SCTP. Default TCP.
 	// +optional
 	// +kubebuilder:default=TCP
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
 }
 
-// ServiceType says how a Service is reached.
+// ServiceType is the type of a Service.
 // +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer;Headless
 type ServiceType string
 
-// How a Service is reached.
+// Types of Services.
 const (
 	ServiceClusterIP    ServiceType = "ClusterIP"
 	ServiceNodePort     ServiceType = "NodePort"
@@ -181,65 +187,66 @@ const (
 // +kubebuilder:validation:MaxLength=4096
 type AnnotationValue string
 
-// ServiceSettings shape a Service.
+// ServiceSettings configure a Service.
 type ServiceSettings struct {
-	// type is how the Service is reached: ClusterIP inside the cluster, NodePort
-	// on every node, LoadBalancer from outside, Headless by the addresses of the
-	// pods. Default ClusterIP.
+	// type is the type of the Service: ClusterIP is reachable inside the cluster,
+	// NodePort on every node, LoadBalancer from outside the cluster. Headless
+	// resolves to the addresses of the pods. Default ClusterIP.
 	// +optional
 	Type ServiceType `json:"type,omitempty"`
 
-	// annotations of the Service, for example for a load balancer.
+	// annotations are annotations of the Service, for example for a load balancer.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('apps.holdfast.dev/'))",message="annotations that begin with apps.holdfast.dev/ are set by Holdfast alone; remove them here"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('apps.holdfast.dev/'))",message="annotations with the prefix apps.holdfast.dev/ are reserved for Holdfast; remove them"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 
-	// sessionAffinity says whether a client keeps its pod: with ClientIP all its
-	// connections go to the same one. Default None.
+	// sessionAffinity is the session affinity of the Service. With ClientIP, all
+	// connections of a client go to the same pod. Default None.
 	// +optional
 	// +kubebuilder:validation:Enum=None;ClientIP
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 }
 
-// UpdateSettings say how a change reaches running pods.
+// UpdateSettings configure rolling updates of the pods.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !(self.maxSurge == 0 || self.maxSurge == '0%') || (has(self.maxUnavailable) && !(self.maxUnavailable == 0 || self.maxUnavailable == '0%'))",message="an update needs room: maxSurge and maxUnavailable (0 unless set) cannot both be 0; raise one of them"
-// +kubebuilder:validation:XValidation:rule="!has(self.minReadySeconds) || self.minReadySeconds < (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600)",fieldPath=".minReadySeconds",message="minReadySeconds must be less than progressDeadlineSeconds (600 unless set), or every update would count as stalled; lower the one or raise the other"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !(self.maxSurge == 0 || self.maxSurge == '0%') || (has(self.maxUnavailable) && !(self.maxUnavailable == 0 || self.maxUnavailable == '0%'))",message="maxSurge and maxUnavailable (default 0) cannot both be 0; raise one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.minReadySeconds) || self.minReadySeconds < (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 600)",fieldPath=".minReadySeconds",message="minReadySeconds must be less than progressDeadlineSeconds (default 600); lower minReadySeconds or raise progressDeadlineSeconds"
 type UpdateSettings struct {
-	// maxSurge is how many pods may exist beyond replicas during an update: a
-	// number or a percentage, for example 1 or 25%. Default 1.
+	// maxSurge is the number or percentage of pods that can exist in addition to
+	// replicas during an update, for example 1 or 25%. Default 1.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 10000 : self.matches('^(100|[1-9]?[0-9])%$')",message="say a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 10000 : self.matches('^(100|[1-9]?[0-9])%$')",message="maxSurge must be a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// maxUnavailable is how many pods may be missing during an update: a number or
-	// a percentage, for example 1 or 25%. Default 0: no pod goes before a new one
-	// serves.
+	// maxUnavailable is the number or percentage of pods that can be unavailable
+	// during an update, for example 1 or 25%. Default 0: a pod is terminated only
+	// after a new pod is ready.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 10000 : self.matches('^(100|[1-9]?[0-9])%$')",message="say a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 10000 : self.matches('^(100|[1-9]?[0-9])%$')",message="maxUnavailable must be a number of pods from 0 to 10000 without quotes, or a percentage from 0% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// minReadySeconds is how long a new pod must be ready before it counts.
-	// Default 0.
+	// minReadySeconds is the time in seconds that a new pod must be ready before
+	// it is available. Default 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is after how long without progress an update counts
-	// as stalled; it goes on nevertheless. Default 600.
+	// progressDeadlineSeconds is the time in seconds without progress after which
+	// an update is reported as stalled. The update continues nevertheless. Default
+	// 600.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	ProgressDeadlineSeconds int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// restartedAt replaces all pods whenever it changes. Any text will do; a time
-	// tells others when it was.
+	// restartedAt replaces all pods when its value changes; by convention a
+	// timestamp.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	RestartedAt string `json:"restartedAt,omitempty"`

@@ -5,34 +5,36 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// DeletionPolicy says what becomes of data that is no longer wanted.
+// DeletionPolicy specifies what happens to volumes and credentials that are no
+// longer used.
 // +kubebuilder:validation:Enum=Retain;Delete
 type DeletionPolicy string
 
-// What becomes of data that is no longer wanted.
+// Deletion policies.
 const (
 	DeletionRetain DeletionPolicy = "Retain"
 	DeletionDelete DeletionPolicy = "Delete"
 )
 
-// StatefulComponent is a service with volumes of its own, which are never lost.
+// StatefulComponent is a service with persistent volumes.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.update) || !has(self.update.maxSurge) && !has(self.update.maxUnavailable)",fieldPath=".update",message="pods with volumes are replaced one after the other, each under its own name; remove maxSurge and maxUnavailable"
+// +kubebuilder:validation:XValidation:rule="!has(self.update) || !has(self.update.maxSurge) && !has(self.update.maxUnavailable)",fieldPath=".update",message="maxSurge and maxUnavailable do not apply to stateful components, whose pods are replaced one at a time; remove them"
 type StatefulComponent struct {
 	ServerSpec `json:",inline"`
 
-	// storage are the volumes of each pod. None can be added or removed later.
+	// storage are the volumes of each pod. Volumes cannot be added or removed
+	// later.
 	// +required
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
-	// +kubebuilder:validation:XValidation:rule="self.all(v, self.exists_one(o, o.mountPath == v.mountPath))",message="two volumes have the same mountPath; give each its own"
+	// +kubebuilder:validation:XValidation:rule="self.all(v, self.exists_one(o, o.mountPath == v.mountPath))",message="two volumes have the same mountPath; use another path for one of them"
 	Storage []StorageSpec `json:"storage"`
 
-	// credentials are passwords that are generated once and kept for as long as
-	// the volumes are, in a Secret that is called like the StatefulSet with -auth
-	// appended.
+	// credentials are passwords that are generated once and retained as long as
+	// the volumes. The Secret that contains them has the name of the StatefulSet
+	// with -auth appended.
 	// +optional
 	// +listType=map
 	// +listMapKey=key
@@ -40,106 +42,100 @@ type StatefulComponent struct {
 	Credentials []Credential `json:"credentials,omitempty"`
 }
 
-// StorageSpec is a volume that each pod has for itself.
+// StorageSpec is a volume of each pod.
 type StorageSpec struct {
-	// name of the volume. The claim of the first pod is called
-	// <name>-<resourceName>-0.
+	// name is the name of the volume. The PersistentVolumeClaim of the first pod
+	// is named <name>-<resourceName>-0.
 	// +required
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a volume is made of a-z, 0-9 and -, and begins and ends with a letter or digit"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a volume name must consist of a-z, 0-9 and -, and start and end with a letter or digit"
 	Name string `json:"name"`
 
-	// mountPath is where the container finds the volume.
+	// mountPath is the path at which the volume is mounted, for example
+	// /var/lib/data.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && !self.contains(':')",message="mountPath begins with / and has no : in it, for example /var/lib/data"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && !self.contains(':')",message="mountPath must be an absolute path without :, for example /var/lib/data"
 	MountPath string `json:"mountPath"`
 
-	// className is the StorageClass that makes the volume. Unset means the default
-	// of the cluster. It cannot change once there is a volume.
+	// className is the StorageClass of the volume. It is immutable once the volume
+	// exists. Default: the default StorageClass of the cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ClassName *string `json:"className,omitempty"`
 
-	// accessMode says who may use the volume at once: the pods of one node
-	// (ReadWriteOnce), one pod (ReadWriteOncePod) or anybody (ReadWriteMany). It
-	// cannot change once there is a volume. Default ReadWriteOnce.
+	// accessMode is the access mode of the volume: ReadWriteOnce for the pods of
+	// one node, ReadWriteOncePod for one pod, ReadWriteMany for the pods of many
+	// nodes. It is immutable once the volume exists. Default ReadWriteOnce.
 	// +optional
 	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteOncePod;ReadWriteMany
 	AccessMode corev1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
 
-	// size of the volume. More makes it grow while the pods run; less is refused.
+	// size is the capacity of the volume, for example 20Gi. Increasing it expands
+	// the volume while the pods run. Decreasing it is rejected.
 	// +required
 	Size resource.Quantity `json:"size"`
 }
 
-// Credential is a password that is made once.
+// Credential is a password that is generated or copied once.
 type Credential struct {
-	// key under which the Secret has it, for example password.
+	// key is the key of the password in the Secret, for example password.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="a key of a Secret is made of letters, digits, -, _ and ."
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="a Secret key must consist of letters, digits, -, _ and ."
 	Key string `json:"key"`
 
-	// env is the environment variable in which the container gets it. Default:
-	// none.
+	// env is the environment variable of the container that contains the password,
+	// for example DB_PASSWORD. Default: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="the name of an environment variable has letters, digits and _, and does not begin with a digit"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",message="an environment variable name must consist of letters, digits and _, and not start with a digit"
 	Env string `json:"env,omitempty"`
 
-	// secretRef is where the password is copied from, instead of being generated.
-	// Changing that Secret later does not change the copy.
+	// secretRef is the Secret key from which the password is copied. Later changes
+	// of that Secret are not copied. Unset: the password is generated.
 	// +optional
 	SecretRef *SecretKeyReference `json:"secretRef,omitempty"`
-
-	// Value is the password, for kinds that have it in their spec.
-	Value string `json:"-"`
-
-	// File is the name under which the container finds it in CredentialsPath; ""
-	// means that it does not.
-	File string `json:"-"`
-
-	// Hashed says that the file has the hash that MariaDB stores of it.
-	Hashed bool `json:"-"`
 }
 
-// CredentialsPath is the folder in which containers find the files of credentials.
+// CredentialsPath is the directory in which files with credentials are
+// mounted.
 const CredentialsPath = "/etc/holdfast/auth"
 
-// SecretKeyReference names a key of a Secret of this namespace.
+// SecretKeyReference references a key of a Secret in the same namespace.
 type SecretKeyReference struct {
-	// name of the Secret.
+	// name is the name of the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// key of the Secret.
+	// key is the key in the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
 }
 
-// Retained is data that is kept although no component wants it.
+// Retained is a volume or Secret that is retained although no component uses
+// it.
 type Retained struct {
 	// kind is PersistentVolumeClaim or Secret.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
 
-	// name of the object.
+	// name is the name of the object.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// component that it belonged to.
+	// component is the name of the component that used the object.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Component string `json:"component"`
 
-	// removeCommand is the command that deletes it for good.
+	// removeCommand is the command that deletes the object permanently.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
 	RemoveCommand string `json:"removeCommand"`

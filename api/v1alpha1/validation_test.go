@@ -23,12 +23,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 )
 
-// strict is what kubectl asks for: a misspelt field is an error.
+// strict is the field validation of kubectl: a misspelled field is an error.
 const strict = metav1.FieldValidationStrict
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: strict}
 
-// TestCRDsOnAPIServer shares one control plane among all kinds: each has its own file.
+// TestCRDsOnAPIServer shares one control plane among all kinds. Each kind has its own file.
 func TestCRDsOnAPIServer(t *testing.T) {
 	plane := testutil.SharedControlPlane(t)
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
@@ -48,8 +48,8 @@ func TestCRDsOnAPIServer(t *testing.T) {
 	t.Run("AppStack", func(t *testing.T) { testAppStack(t, plane.Config, stacks, namespace) })
 }
 
-// testEstablished shows that the API server takes the schemas as they are: rules that
-// could cost too much are refused here.
+// testEstablished checks that the API server accepts the schemas. It rejects CEL rules whose estimated
+// cost is too high.
 func testEstablished(t *testing.T, client dynamic.Interface) {
 	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	for kind, file := range crds(t) {
@@ -73,7 +73,7 @@ func testEstablished(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// testSamples sends what the documentation shows.
+// testSamples creates the samples of the documentation.
 func testSamples(t *testing.T, client dynamic.Interface, namespace string) {
 	files, err := filepath.Glob("../../config/samples/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -98,8 +98,8 @@ func testSamples(t *testing.T, client dynamic.Interface, namespace string) {
 	}
 }
 
-// TestMarshalOmitsUnsetFields keeps a controller, or a generated client, from claiming
-// fields that nobody set.
+// TestMarshalOmitsUnsetFields prevents controllers and generated clients from owning fields that the user
+// did not set.
 func TestMarshalOmitsUnsetFields(t *testing.T) {
 	container := appsapi.ContainerSpec{Image: "nginx"}
 	service := appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: container}}
@@ -132,8 +132,8 @@ func TestMarshalOmitsUnsetFields(t *testing.T) {
 	}
 }
 
-// wantRejected checks that exactly these fields were refused, in these words. The API
-// server puts the value before the words, in a form that depends on its version.
+// wantRejected checks that exactly these fields were rejected with these messages. The API server puts the
+// value before the message, in a form that depends on its version.
 func wantRejected(t *testing.T, err error, want ...string) {
 	t.Helper()
 	if err == nil {
@@ -145,11 +145,11 @@ func wantRejected(t *testing.T, err error, want ...string) {
 		return strings.HasPrefix(got, field+": ") && strings.HasSuffix(got, ": "+words)
 	})
 	if !same {
-		t.Errorf("refused with\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+		t.Errorf("rejected with\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
 }
 
-// rejectionCauses are the fields that were refused, each with the API server's words, sorted.
+// rejectionCauses returns the rejected fields with the messages of the API server, sorted.
 func rejectionCauses(err error) []string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
@@ -157,7 +157,7 @@ func rejectionCauses(err error) []string {
 	}
 	var found []string
 	for _, cause := range status.Status().Details.Causes {
-		// Beside every error that hides others there is this reminder.
+		// The API server adds this note to errors that prevent further checks.
 		if strings.Contains(cause.Message, "some validation rules were not checked") {
 			continue
 		}
@@ -167,7 +167,7 @@ func rejectionCauses(err error) []string {
 	return found
 }
 
-// create stores an object under a name that no other has.
+// create creates an object with a unique name.
 func create(t *testing.T, resource dynamic.ResourceInterface, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	o.SetGenerateName(o.GetName() + "-")

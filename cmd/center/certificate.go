@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// newSelfSignedCertificate is a certificate that only who was told trusts. Pods live shorter than it.
+// newSelfSignedCertificate returns a certificate that is valid for one year. It is not renewed: each start
+// of the center creates a new one.
 func newSelfSignedCertificate() (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command center runs the application center: it shows every application of a cluster, live.
+// Command center runs the application center, which serves the live state of the applications of a cluster.
 package main
 
 import (
@@ -43,10 +43,11 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.address, "listen", ":8443", "address of the API and the page")
+	flag.StringVar(&o.address, "listen", ":8443", "address of the HTTP API and the page")
 	flag.StringVar(&o.healthAddress, "health-listen", ":8081", "address of /healthz and /readyz")
-	flag.StringVar(&o.certDir, "cert-dir", "", "folder with tls.crt and tls.key, read again when they change; without it a certificate is made at every start")
-	flag.StringVar(&o.namespaces, "namespaces", "", "namespaces to follow, separated by commas; all if empty")
+	flag.StringVar(&o.certDir, "cert-dir", "",
+		"directory with tls.crt and tls.key; changed files are reloaded (default: a self-signed certificate, created at each start)")
+	flag.StringVar(&o.namespaces, "namespaces", "", "comma-separated namespaces to watch (default: all namespaces)")
 	flag.Parse()
 	log := logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil))
 	ctrl.SetLogger(log)
@@ -55,7 +56,7 @@ func main() {
 	err := run(ctx, log, o)
 	stop()
 	if err != nil {
-		log.Error(err, "The center ended")
+		log.Error(err, "Center failed")
 		os.Exit(1)
 	}
 }
@@ -63,7 +64,7 @@ func main() {
 func run(ctx context.Context, log logr.Logger, o options) error {
 	cfg, err := config.GetConfig()
 	if err != nil {
-		return fmt.Errorf("find the API server: %w", err)
+		return fmt.Errorf("load the Kubernetes client configuration: %w", err)
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "holdfast-center/" + version
@@ -93,17 +94,17 @@ func run(ctx context.Context, log logr.Logger, o options) error {
 	}{{api, o.address}, {health, o.healthAddress}} {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
 		if err != nil {
-			return fmt.Errorf("listen on %s: %w; is another one running?", s.address, err)
+			return fmt.Errorf("listen on %s: %w; check whether another process uses the port", s.address, err)
 		}
 		wg.Go(func() { cancel(serve(s.Server, listener)) })
 	}
-	log.Info("The center is listening", "address", o.address, "version", version)
+	log.Info("Center is listening", "address", o.address, "version", version)
 	<-ctx.Done()
-	// Streams are told to come again; other requests may finish.
+	// Streams are closed with a reconnect event; other requests have time to finish.
 	shutdownCtx, cancelShutdown := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancelShutdown()
 	if err := errors.Join(api.Shutdown(shutdownCtx), health.Shutdown(shutdownCtx)); err != nil {
-		log.Info("Some requests did not end in time", "error", err.Error())
+		log.Info("Some requests did not finish before the shutdown timeout", "error", err.Error())
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
@@ -125,13 +126,13 @@ func serve(s *http.Server, l net.Listener) error {
 	return fmt.Errorf("serve on %s: %w", l.Addr(), err)
 }
 
-// healthHandler say that it runs, and that it has read everything once.
+// healthHandler serves the liveness and readiness probes.
 func healthHandler(c *center.Center) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !c.Ready() {
-			http.Error(w, "not everything is read yet", http.StatusServiceUnavailable)
+			http.Error(w, "informers have not synced yet", http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = fmt.Fprintln(w, "ok")
@@ -139,14 +140,14 @@ func healthHandler(c *center.Center) http.Handler {
 	return mux
 }
 
-// certificateSource are those of a folder, or one that is made now.
+// certificateSource loads the certificate from a directory, or creates a self-signed one if dir is empty.
 func certificateSource(ctx context.Context, log logr.Logger, dir string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	if dir == "" {
 		cert, err := newSelfSignedCertificate()
 		if err != nil {
-			return nil, fmt.Errorf("make a certificate: %w", err)
+			return nil, fmt.Errorf("create a self-signed certificate: %w", err)
 		}
-		log.Info("The certificate is made by the center itself; give it one that your browser knows with --cert-dir")
+		log.Info("Using a self-signed certificate; set --cert-dir to use a certificate that browsers trust")
 		return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }, nil
 	}
 	w, err := certwatcher.New(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))

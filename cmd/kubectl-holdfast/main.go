@@ -1,4 +1,4 @@
-// Command kubectl-holdfast is the kubectl plugin: kubectl holdfast VERB.
+// Command kubectl-holdfast is the kubectl plugin, run as kubectl holdfast COMMAND.
 package main
 
 import (

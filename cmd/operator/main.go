@@ -23,6 +23,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/controller/appservice"
 	"github.com/holdfast-dev/holdfast/internal/controller/appstack"
 	"github.com/holdfast-dev/holdfast/internal/controller/cloudmanager"
@@ -61,20 +62,20 @@ func (l *stringList) Set(value string) error {
 }
 
 const (
-	// leaseDuration is how long nobody acts after a leader died, or after an outage that
-	// cost it the Lease: whoever comes next waits that long from its first look on.
+	// leaseDuration is how long no replica is active after the leader died, or after an outage in
+	// which it lost the Lease. It counts from the first time a standby sees the Lease.
 	leaseDuration = 10 * time.Second
-	// renewDeadline leaves 3 s to end in.
+	// renewDeadline leaves 3 s to shut down.
 	renewDeadline = 7 * time.Second
-	// retryPeriod is how often a standby asks for the Lease, and up to 1.2 times later: with
-	// the usual 2 s it may notice a released one only after 4.4 s.
+	// retryPeriod is how often a standby tries to acquire the Lease, plus up to 120 % jitter. With
+	// the default of 2 s it may notice a released Lease only after 4.4 s.
 	retryPeriod = time.Second
 )
 
-// namespaceFile is where Kubernetes tells a pod its namespace.
+// namespaceFile contains the namespace of the pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// operatorNamespace is where the operator keeps what is its own; "" when nobody says.
+// operatorNamespace returns the operator's namespace; "" if it is unknown.
 func (o options) operatorNamespace() string {
 	if o.leaderElectionNamespace != "" {
 		return o.leaderElectionNamespace
@@ -115,14 +116,17 @@ func parseFlags(args []string) (options, error) {
 	fs := flag.NewFlagSet("operator", flag.ContinueOnError)
 	config.RegisterFlags(fs) // --kubeconfig
 	fs.StringVar(&o.healthAddress, "health-address", ":8081", "address of /healthz and /readyz")
-	fs.StringVar(&o.metricsAddress, "metrics-address", ":8443", "address of /metrics (HTTPS, callers are authenticated and authorized); 0 switches it off")
-	fs.StringVar(&o.pprofAddress, "pprof-address", "", "address of /debug/pprof (nobody is asked who they are: keep it on 127.0.0.1); empty switches it off")
-	fs.BoolVar(&o.leaderElection, "leader-elect", true, "let only one of several replicas act")
-	fs.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "namespace of the Lease and of the key that Secrets are hashed with (default: the namespace of the pod)")
-	fs.Var(&o.namespaces, "namespaces", "namespaces to look after, separated by commas (default: all)")
-	fs.IntVar(&o.workers, "workers", 32, "how many objects of a kind are worked on at once")
-	fs.DurationVar(&o.maxBackoff, "max-backoff", 5*time.Minute, "the longest time between two tries of what the API server refuses")
-	fs.BoolVar(&o.verbose, "v", false, "also log how decisions were made")
+	fs.StringVar(&o.metricsAddress, "metrics-address", ":8443",
+		"address of /metrics (HTTPS, requires authentication and authorization); 0 disables it")
+	fs.StringVar(&o.pprofAddress, "pprof-address", "",
+		"address of /debug/pprof (unauthenticated; bind to 127.0.0.1 only); empty disables it")
+	fs.BoolVar(&o.leaderElection, "leader-elect", true, "enable leader election, so that only one replica is active")
+	fs.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "",
+		"namespace of the Lease and of the Secret with the HMAC key (default: the namespace of the pod)")
+	fs.Var(&o.namespaces, "namespaces", "namespaces to watch, separated by commas (default: all)")
+	fs.IntVar(&o.workers, "workers", 32, "number of concurrent reconciles per kind")
+	fs.DurationVar(&o.maxBackoff, "max-backoff", 5*time.Minute, "maximum delay between retries of writes that the API server rejects")
+	fs.BoolVar(&o.verbose, "v", false, "also log decisions and their reasons")
 	err := fs.Parse(args)
 	if err == nil && fs.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
@@ -147,7 +151,10 @@ func newManager(o options) (ctrl.Manager, error) {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsapi.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	kinds := []engine.Object{&appsapi.AppService{}, &appsapi.AppStack{}, &appsapi.CloudManager{}}
+	var kinds []engine.Object
+	for _, k := range appkind.Builtin {
+		kinds = append(kinds, k.New())
+	}
 	mgr, err := engine.NewManager(cfg, engine.ManagerOptions{Kinds: kinds, Namespaces: o.namespaces, Manager: ctrl.Options{
 		Scheme:                  scheme,
 		HealthProbeBindAddress:  o.healthAddress,
@@ -156,8 +163,8 @@ func newManager(o options) (ctrl.Manager, error) {
 		LeaderElection:          o.leaderElection,
 		LeaderElectionID:        "holdfast-operator",
 		LeaderElectionNamespace: o.leaderElectionNamespace,
-		// Safe because main returns as soon as the manager does: a new leader need
-		// not wait for the old Lease to run out.
+		// Safe because main returns right after the manager: a new leader does not have to wait
+		// until the Lease expires.
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 new(leaseDuration),
 		RenewDeadline:                 new(renewDeadline),
@@ -173,8 +180,7 @@ func newManager(o options) (ctrl.Manager, error) {
 	return mgr, mgr.AddHealthzCheck("ping", healthz.Ping)
 }
 
-// setLogger sends everything, client-go's own words included, through one JSON
-// handler.
+// setLogger sends all logs, including those of client-go, to one JSON handler.
 func setLogger(verbose bool) {
 	level := slog.LevelInfo
 	if verbose {

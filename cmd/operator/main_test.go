@@ -39,7 +39,7 @@ func TestParseFlags(t *testing.T) {
 		"empty namespace": {args: []string{"--namespaces=shop,,blog"}, wantErr: "an empty name"},
 		"no workers":      {args: []string{"--workers=0"}, wantErr: "--workers"},
 		"unknown flag":    {args: []string{"--nope"}, wantErr: "nope"},
-		"an argument":     {args: []string{"start"}, wantErr: `unexpected argument "start"`},
+		"argument":        {args: []string{"start"}, wantErr: `unexpected argument "start"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestParseFlags(t *testing.T) {
 	}
 }
 
-// TestOperatorNeedsOnlyGrantedPermissions starts the operator with exactly the rights that an installation
-// grants it, and sees that it needs no others.
+// TestOperatorNeedsOnlyGrantedPermissions runs the operator with exactly the permissions that an
+// installation grants.
 func TestOperatorNeedsOnlyGrantedPermissions(t *testing.T) {
 	g := NewWithT(t)
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
@@ -85,7 +85,7 @@ func TestOperatorNeedsOnlyGrantedPermissions(t *testing.T) {
 			return 0
 		}
 		return len(events.Items)
-	}, "10s").Should(BeNumerically(">", 0), "the event that says who leads")
+	}, "10s").Should(BeNumerically(">", 0), "leader election event")
 	scrape := func(token string) func() string {
 		return func() string { return httpGet("https://"+metrics+"/metrics", token) }
 	}
@@ -98,7 +98,7 @@ func TestOperatorNeedsOnlyGrantedPermissions(t *testing.T) {
 	g.Eventually(ended, "10s").Should(Receive(BeNil()))
 	lease, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), "holdfast-operator", metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(*lease.Spec.HolderIdentity).To(BeEmpty(), "the Lease is given back, so that the next replica need not wait")
+	g.Expect(*lease.Spec.HolderIdentity).To(BeEmpty(), "the Lease must be released, so that the next replica need not wait")
 
 	log, err := audit.Open(plane.AuditLog())
 	g.Expect(err).NotTo(HaveOccurred())
@@ -107,7 +107,7 @@ func TestOperatorNeedsOnlyGrantedPermissions(t *testing.T) {
 	requests = requests.By(user)
 	g.Expect(requests).NotTo(BeEmpty())
 	forbidden := requests.Where(func(e *audit.Event) bool { return e.ResponseStatus.Code == http.StatusForbidden })
-	g.Expect(forbidden).To(BeEmpty(), "config/rbac does not cover what the operator does:\n%s", forbidden.Count())
+	g.Expect(forbidden).To(BeEmpty(), "config/rbac lacks permissions of the operator:\n%s", forbidden.Count())
 }
 
 func writeKubeconfig(t *testing.T, plane *controlplane.Plane) string {
@@ -123,7 +123,7 @@ func writeKubeconfig(t *testing.T, plane *controlplane.Plane) string {
 	return file
 }
 
-// httpGet returns code and body of an answer, in one line.
+// httpGet returns status code and body of a response, in one line.
 func httpGet(url, token string) string {
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // self-signed, on loopback

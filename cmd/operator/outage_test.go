@@ -18,23 +18,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// TestOperatorRecoversFromAPIServerOutage takes the API server away from an operator that leads, and from one that
-// has just been started. It must work within 30 s of the API server's return, restarted
-// by a kubelet if it ends, and must not have to be told.
+// TestOperatorRecoversFromAPIServerOutage stops the API server under an active operator, and under
+// one that was just started. The operator must work within 30 s after the API server is back,
+// without intervention; if it exits, it is restarted as by a kubelet.
 func TestOperatorRecoversFromAPIServerOutage(t *testing.T) {
 	cases := map[string]struct {
 		outage time.Duration
-		// late starts the operator only when the API server is gone.
+		// startDuringOutage starts the operator only after the API server is stopped.
 		startDuringOutage bool
 	}{
-		"1 s":                             {outage: time.Second},
-		"60 s, so that the Lease is lost": {outage: time.Minute},
-		"from the start":                  {outage: 5 * time.Second, startDuringOutage: true},
+		"1 s":                 {outage: time.Second},
+		"60 s, Lease is lost": {outage: time.Minute},
+		"during startup":      {outage: 5 * time.Second, startDuringOutage: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if tc.outage >= time.Minute && os.Getenv("HOLDFAST_LONG") == "" {
-				t.Skip("takes its time: HOLDFAST_LONG=1 runs it")
+				t.Skip("takes long; set HOLDFAST_LONG=1 to run it")
 			}
 			t.Parallel()
 			g := NewWithT(t)
@@ -52,20 +52,20 @@ func TestOperatorRecoversFromAPIServerOutage(t *testing.T) {
 			if tc.startDuringOutage {
 				restartOnExit(t, op)
 			}
-			time.Sleep(tc.outage)
+			time.Sleep(tc.outage) // a real outage
 			if tc.startDuringOutage {
-				g.Expect(op.Exited()).NotTo(BeClosed(), "ending would only add back-off to the outage")
+				g.Expect(op.Exited()).NotTo(BeClosed(), "exiting would only add restart backoff to the outage")
 			}
 			g.Expect(plane.APIServer.Start()).To(Succeed())
 			g.Expect(plane.WaitReady(t.Context())).To(Succeed())
 			start := time.Now()
 			expectReconciles(g, t, c, ns, "after")
-			t.Logf("works %.1f s after the API server's return", time.Since(start).Seconds())
+			t.Logf("works %.1f s after the API server is back", time.Since(start).Seconds())
 		})
 	}
 }
 
-// expectReconciles gives the operator something to do.
+// expectReconciles creates an application and waits for its children.
 func expectReconciles(g *WithT, t *testing.T, c client.Client, ns, name string) {
 	t.Helper()
 	app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
@@ -76,7 +76,7 @@ func expectReconciles(g *WithT, t *testing.T, c client.Client, ns, name string) 
 	}, "30s", "100ms").Should(Succeed())
 }
 
-// restartOnExit starts the operator, and again whenever it ends, as a kubelet does.
+// restartOnExit starts the operator and restarts it whenever it exits, as a kubelet does.
 func restartOnExit(t *testing.T, op *operator.Operator) {
 	t.Helper()
 	if err := op.Start(); err != nil {

@@ -5,8 +5,11 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
-// components is the whole mapping: a Redis with a volume, and a page that is told where the
-// Redis is and waits for it. It has no client and no clock, so its test is a table.
+// types are the component types below. The operator watches and needs permissions only for these.
+var types = []engine.ComponentType{appsapi.ComponentService, appsapi.ComponentStateful}
+
+// components maps a Guestbook to components: a Redis with a volume, and a page that is bound to it
+// and waits for it. It is a pure function, so its test is a table.
 func components(g *Guestbook) []engine.Component {
 	var store appsapi.StatefulComponent
 	store.Image, store.Args = "redis:7.2", []string{"--appendonly", "yes"}

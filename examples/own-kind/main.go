@@ -1,5 +1,5 @@
-// Command own-kind is an operator for a kind of one's own, Guestbook, on Holdfast's engine:
-// types.go says what a Guestbook is, guestbook.go what it consists of, and this file runs it.
+// Command own-kind is an operator for your own kind, Guestbook, on the engine of Holdfast: types.go
+// defines the kind, guestbook.go maps it to components, and this file runs the operator.
 package main
 
 import (
@@ -29,21 +29,21 @@ func main() {
 	}
 }
 
-// run looks after Guestbooks until ctx ends.
+// run reconciles Guestbooks until ctx ends.
 func run(ctx context.Context, cfg *rest.Config) error {
 	scheme := runtime.NewScheme()
 	addToScheme(scheme)
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return err
 	}
-	mgr, err := engine.NewManager(cfg, engine.ManagerOptions{Kinds: []engine.Object{&Guestbook{}}, Manager: ctrl.Options{
+	mgr, err := engine.NewManager(cfg, engine.ManagerOptions{LabelPrefix: "guestbook.example.com", Kinds: []engine.Object{&Guestbook{}}, Manager: ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "guestbook-operator", LeaderElectionNamespace: "holdfast-system",
 	}})
 	if err != nil {
 		return err
 	}
-	kind := engine.Kind[*Guestbook]{New: func() *Guestbook { return &Guestbook{} }, Components: components}
+	kind := engine.Kind[*Guestbook]{New: func() *Guestbook { return &Guestbook{} }, Components: components, Types: types}
 	if err := engine.Setup(mgr, kind, engine.Options{}); err != nil {
 		return err
 	}

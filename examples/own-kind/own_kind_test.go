@@ -3,17 +3,13 @@ package main
 import (
 	"context"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
@@ -21,10 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/holdfast-dev/holdfast/internal/testutil"
-	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
-	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
-	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/enginetest"
 )
 
 func readSample(t *testing.T) *Guestbook {
@@ -72,28 +66,30 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// TestOperator runs the operator on a real control plane, with the rights of config alone.
+// missingImage is an image that cannot be pulled.
+const missingImage = "example.com/guestbook:missing"
+
+// TestOperator runs the operator on a real control plane, with only the permissions of config.
 func TestOperator(t *testing.T) {
-	plane := testutil.ControlPlane(t, controlplane.Options{})
+	plane := enginetest.Start(t, enginetest.Options{
+		CRDs: []string{"config/crd", "../../config/crd"},
+		Manifests: []string{"config/role.yaml", "config/binding.yaml", "config/center.yaml",
+			"../../config/center/role.yaml", "../../config/center/binding.yaml", "../../config/rbac/role.yaml", "../../config/rbac/binding.yaml"},
+		MissingImages: []string{missingImage},
+	})
 	ctrl.SetLogger(klog.Background())
 	w := NewWithT(t)
-	_, err := plane.InstallCRDs("config/crd")
-	w.Expect(err).NotTo(HaveOccurred())
-	_, err = podsim.Start(t.Context(), plane.Config)
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(volsim.Start(t.Context(), plane.Config)).To(Succeed())
 	scheme := runtime.NewScheme()
 	w.Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	addToScheme(scheme)
+	w.Expect(appsapi.AddToScheme(scheme)).To(Succeed())
 	c, err := client.New(plane.Config, client.Options{Scheme: scheme})
-	w.Expect(err).NotTo(HaveOccurred())
-	applyConfig(t, c)
-
-	cfg, err := plane.ConfigFor("system:serviceaccount:holdfast-system:guestbook-operator")
 	w.Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- run(ctx, cfg) }()
+	go func() {
+		done <- run(ctx, plane.ConfigFor(t, "system:serviceaccount:holdfast-system:guestbook-operator"))
+	}()
 	defer func() {
 		stop()
 		if err := <-done; err != nil {
@@ -101,60 +97,36 @@ func TestOperator(t *testing.T) {
 		}
 	}()
 
+	namespace := plane.Namespace(t)
 	g := readSample(t)
-	g.Namespace = testutil.Namespace(t, plane.Config)
+	g.Namespace = namespace
 	w.Expect(c.Create(ctx, g)).To(Succeed())
-	w.Eventually(func() (string, error) {
-		err := c.Get(ctx, client.ObjectKeyFromObject(g), g)
-		return readyMessage(g), err
-	}, "60s").Should(Equal("True: Everything runs as declared, 2/2 components"))
+	broken := readSample(t)
+	broken.Name, broken.Namespace, broken.Spec.Image = "broken", namespace, missingImage
+	w.Expect(c.Create(ctx, broken)).To(Succeed())
+	enginetest.WaitReady(t, c, g)
+	w.Expect(g.Status.ComponentsReady).To(Equal("2/2"))
 
-	objectMeta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: g.Namespace, Name: name} }
+	t.Run("children", func(t *testing.T) { testChildren(t, c, namespace) })
+	t.Run("plugin", func(t *testing.T) { testPlugin(t, plane, namespace) })
+	t.Run("two operators", func(t *testing.T) { testTwoOperators(t, plane, c, g) })
+	t.Run("center", func(t *testing.T) { testCenter(t, plane, namespace) })
+
+	w.Expect(c.Delete(ctx, g)).To(Succeed())
+	w.Eventually(func() error { return c.Get(ctx, client.ObjectKeyFromObject(g), g) }, "60s").ShouldNot(Succeed())
+}
+
+func testChildren(t *testing.T, c client.Client, namespace string) {
+	w := NewWithT(t)
+	objectMeta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 	web := &appsv1.Deployment{ObjectMeta: objectMeta("visitors-web")}
 	for _, child := range []client.Object{
 		&appsv1.StatefulSet{ObjectMeta: objectMeta("visitors-store")}, &corev1.Service{ObjectMeta: objectMeta("visitors-store")},
 		&corev1.PersistentVolumeClaim{ObjectMeta: objectMeta("data-visitors-store-0")},
 		web, &corev1.Service{ObjectMeta: objectMeta("visitors-web")},
 	} {
-		w.Expect(c.Get(ctx, client.ObjectKeyFromObject(child), child)).To(Succeed(), "%T %s", child, child.GetName())
+		w.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(child), child)).To(Succeed(), "%T %s", child, child.GetName())
 	}
 	w.Expect(web.Spec.Template.Spec.Containers[0].Env).To(ContainElement(
-		corev1.EnvVar{Name: "REDIS_HOST", Value: "visitors-store." + g.Namespace + ".svc"}))
-
-	w.Expect(c.Delete(ctx, g)).To(Succeed())
-	w.Eventually(func() error { return c.Get(ctx, client.ObjectKeyFromObject(web), web) }, "60s").ShouldNot(Succeed())
-	w.Eventually(func() error { return c.Get(ctx, client.ObjectKeyFromObject(g), g) }, "60s").ShouldNot(Succeed())
-}
-
-// readyMessage is what a person reads of a Guestbook.
-func readyMessage(g *Guestbook) string {
-	ready := meta.FindStatusCondition(g.Status.Conditions, "Ready")
-	if ready == nil {
-		return "nobody has looked at it"
-	}
-	return string(ready.Status) + ": " + ready.Message + ", " + g.Status.ComponentsReady + " components"
-}
-
-// applyConfig grants the operator what config says, and no more.
-func applyConfig(t *testing.T, c client.Client) {
-	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "holdfast-system"}}
-	if err := c.Create(t.Context(), ns); err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range []string{"role.yaml", "binding.yaml"} {
-		content, err := os.ReadFile(filepath.Join("config", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for doc := range strings.SplitSeq(strings.TrimPrefix(string(content), "---\n"), "\n---\n") {
-			obj := &unstructured.Unstructured{}
-			if err := yaml.UnmarshalStrict([]byte(doc), &obj.Object); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Create(t.Context(), obj); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+		corev1.EnvVar{Name: "REDIS_HOST", Value: "visitors-store." + namespace + ".svc"}))
 }

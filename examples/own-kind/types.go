@@ -13,9 +13,11 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Guestbook is a page on which people leave a word, and the Redis that keeps it.
+// Guestbook is a web page for visitors, with a Redis that stores their entries.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="apps.holdfast.dev/application=true"
+// +kubebuilder:metadata:annotations="apps.holdfast.dev/label-prefix=guestbook.example.com"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type Guestbook struct {
@@ -25,14 +27,14 @@ type Guestbook struct {
 	Status            GuestbookStatus `json:"status,omitzero"`
 }
 
-// GuestbookSpec is what its users decide.
+// GuestbookSpec is the desired state of a Guestbook.
 type GuestbookSpec struct {
-	// image of the page; it finds the Redis in REDIS_HOST and REDIS_PORT.
+	// image is the image of the page. It finds Redis in REDIS_HOST and REDIS_PORT.
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image"`
-	// replicas is how many pods serve the page. Unset means: the live count is left alone.
+	// replicas is the number of pods of the page. If unset, the live count is preserved.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// storage is the size of the volume of the Redis.
+	// storage is the size of the Redis volume.
 	Storage resource.Quantity `json:"storage"`
 }
 
@@ -42,12 +44,12 @@ type GuestbookStatus struct {
 	appsapi.StackStatus       `json:",inline"`
 }
 
-// ApplicationStatus is where the engine puts conditions and causes.
+// ApplicationStatus is the status that the engine writes.
 func (g *Guestbook) ApplicationStatus() *appsapi.ApplicationStatus {
 	return &g.Status.ApplicationStatus
 }
 
-// StackStatus is where the engine puts what it sees of each component.
+// StackStatus is the status of the components that the engine writes.
 func (g *Guestbook) StackStatus() *appsapi.StackStatus { return &g.Status.StackStatus }
 
 // GuestbookList is a list of Guestbooks.

@@ -18,18 +18,18 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Events that are not about a state of an object; the others are ADDED and MODIFIED.
+// Event types besides ADDED and MODIFIED.
 const (
 	eventDeleted  = "DELETED"
 	eventBookmark = "BOOKMARK"
 	eventError    = "ERROR"
 )
 
-// watchGracePeriod is how much longer than the server we wait for the end of a watch. A connection
-// that died without a word, behind a firewall that forgot it, would be silent for ever.
+// watchGracePeriod is how much longer than the server the client waits for the end of a watch. A
+// connection that was dropped silently, for example by a firewall, would otherwise block forever.
 const watchGracePeriod = 10 * time.Second
 
-// api is one resource, reached with plain requests.
+// api accesses one resource with plain requests.
 type api struct {
 	client       *http.Client
 	url          *url.URL
@@ -37,13 +37,13 @@ type api struct {
 	watchTimeout time.Duration
 }
 
-// newAPI takes certificates and tokens from cfg, and nothing else.
+// newAPI uses only the address and the credentials of cfg.
 func newAPI(cfg *rest.Config, o options) (*api, error) {
 	cfg = rest.CopyConfig(cfg)
-	cfg.Timeout = 0 // it would be that of a whole watch, too
+	cfg.Timeout = 0 // it would also limit watches
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("make HTTP client: %w", err)
+		return nil, fmt.Errorf("create HTTP client: %w", err)
 	}
 	host, path, err := rest.DefaultServerURL(cfg.Host, "/apis", appsapi.GroupVersion, true)
 	if err != nil {
@@ -56,7 +56,7 @@ func newAPI(cfg *rest.Config, o options) (*api, error) {
 	return &api{client: client, url: u.JoinPath("appservices"), pageSize: o.pageSize, watchTimeout: o.watchTimeout}, nil
 }
 
-// get makes a request; the caller closes the answer.
+// get sends a request; the caller closes the response body.
 func (a *api) get(ctx context.Context, query url.Values) (io.ReadCloser, error) {
 	u := *a.url
 	u.RawQuery = query.Encode()
@@ -73,30 +73,30 @@ func (a *api) get(ctx context.Context, query url.Values) (io.ReadCloser, error) 
 		return response.Body, nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	// The API server explains itself in a Status; what stands before it may not.
+	// The API server describes errors in a Status; a proxy in front of it may not.
 	var status metav1.Status
 	content, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err == nil && json.Unmarshal(content, &status) == nil && status.Kind == "Status" {
 		return nil, &apierrors.StatusError{ErrStatus: status}
 	}
-	return nil, fmt.Errorf("the server answers %s", response.Status)
+	return nil, fmt.Errorf("the server returned %s", response.Status)
 }
 
-// list returns all objects and the version that they are the state at. Without a
-// resourceVersion the answer is the latest; with 0 it could be from the past.
+// list returns all objects and their common resourceVersion. Without a resourceVersion in the query
+// the list is current; with 0 it may be outdated.
 func (a *api) list(ctx context.Context) ([]appsapi.AppService, string, error) {
 	var items []appsapi.AppService
 	query := url.Values{"limit": {strconv.Itoa(a.pageSize)}}
 	for {
 		page, err := a.listPage(ctx, query)
 		if err != nil {
-			return nil, "", err // 410 here: this list took too long; the next one begins anew
+			return nil, "", err // 410 means that the list took too long; the next attempt starts over
 		}
 		items = append(items, page.Items...)
 		if page.Continue == "" {
 			return items, page.ResourceVersion, nil
 		}
-		query.Set("continue", page.Continue) // the next page, of the same version
+		query.Set("continue", page.Continue) // the next page of the same version
 	}
 }
 
@@ -113,8 +113,8 @@ func (a *api) listPage(ctx context.Context, query url.Values) (*appsapi.AppServi
 	return &page, nil
 }
 
-// watch hands over what happens after a version, until the watch ends. The error says
-// whether it ended as planned.
+// watch passes the events after a version to handle until the watch ends. The error is nil if the
+// server ended it as planned.
 func (a *api) watch(ctx context.Context, version string, handle func(eventType string, app *appsapi.AppService)) error {
 	ctx, cancel := context.WithTimeout(ctx, a.watchTimeout+watchGracePeriod)
 	defer cancel()
@@ -128,7 +128,7 @@ func (a *api) watch(ctx context.Context, version string, handle func(eventType s
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer func() { _ = body.Close() }()
-	// One JSON document after the other, for as long as the answer lasts.
+	// The response is a stream of JSON documents.
 	for decoder := json.NewDecoder(body); ; {
 		var event struct {
 			Type   string          `json:"type"`
@@ -136,13 +136,13 @@ func (a *api) watch(ctx context.Context, version string, handle func(eventType s
 		}
 		err := decoder.Decode(&event)
 		if errors.Is(err, io.EOF) {
-			return nil // the server's end, between two events
+			return nil // the server ended the watch between two events
 		}
 		if err != nil {
-			return fmt.Errorf("read event: %w", err) // cut, perhaps in the middle of one
+			return fmt.Errorf("read event: %w", err) // the connection broke, possibly within an event
 		}
 		if event.Type == eventError {
-			// The answer began with 200: this is the only place left for a refusal.
+			// The response started with status 200, so errors are reported as events.
 			var status metav1.Status
 			if err := json.Unmarshal(event.Object, &status); err != nil {
 				return fmt.Errorf("read error: %w", err)

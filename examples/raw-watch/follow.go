@@ -22,19 +22,19 @@ type options struct {
 	watchTimeout time.Duration
 }
 
-// objectVersion is what tells two states of a name apart: another version is an edit, another UID
-// another object.
+// objectVersion distinguishes states of an object: another version means an edit, another UID means
+// a recreated object.
 type objectVersion struct {
 	uid     types.UID
 	version string
 }
 
-// follower keeps what it needs to go on after an interruption.
+// follower has the state that it needs to resume after an interruption.
 type follower struct {
 	api *api
 	out io.Writer
-	// version is where to go on. It is the server's: to be handed back as it is, not to be
-	// computed with. Empty means that there is nothing to go on from.
+	// version is where to resume. It is opaque and must only be sent back to the server. Empty
+	// means that a list is needed.
 	version  string
 	known    map[types.NamespacedName]objectVersion
 	failures int
@@ -51,16 +51,16 @@ func run(ctx context.Context, cfg *rest.Config, out io.Writer, o options) error 
 		err := f.listAndWatch(ctx)
 		switch {
 		case ctx.Err() != nil:
-			// Told to stop: the error says nothing else.
+			// The program is stopping; the error is only a consequence.
 		case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-			// The server keeps changes for minutes only. What happened since is lost; what
-			// it led to is not.
-			f.printf("410 Gone: too long ago to go on from, listing again")
+			// The server keeps events for minutes only. Intermediate changes are lost, but not
+			// their result.
+			f.printf("410 Gone: version is too old, listing again")
 			f.version = ""
 		case err != nil:
 			f.printf("interrupted: %v", err)
 		default:
-			f.printf("watch ended, going on from %s", f.version)
+			f.printf("watch ended, resuming from %s", f.version)
 		}
 		sleep(ctx, f.backoff(err))
 	}
@@ -69,7 +69,7 @@ func run(ctx context.Context, cfg *rest.Config, out io.Writer, o options) error 
 
 func (f *follower) printf(format string, args ...any) { fmt.Fprintf(f.out, format+"\n", args...) }
 
-// listAndWatch lists if it has to, and then watches until the watch ends.
+// listAndWatch lists if necessary, and then watches until the watch ends.
 func (f *follower) listAndWatch(ctx context.Context) error {
 	if f.version == "" {
 		items, version, err := f.api.list(ctx)
@@ -83,8 +83,8 @@ func (f *follower) listAndWatch(ctx context.Context) error {
 	return f.api.watch(ctx, f.version, f.handleEvent)
 }
 
-// applyList finds out what happened between what is known and a complete list. A page of a
-// list would not do: everything on the others would look deleted.
+// applyList derives the changes between the known state and a complete list. A single page is not
+// enough: objects on other pages would look deleted.
 func (f *follower) applyList(items []appsapi.AppService) {
 	gone := maps.Clone(f.known)
 	for i := range items {
@@ -95,7 +95,7 @@ func (f *follower) applyList(items []appsapi.AppService) {
 		switch {
 		case !ok:
 			f.record("ADDED", app)
-		case before.uid != app.UID: // deleted and created again, and we saw neither
+		case before.uid != app.UID: // deleted and recreated, without observed events
 			f.remove(name)
 			f.record("ADDED", app)
 		case before.version != app.ResourceVersion:
@@ -109,20 +109,20 @@ func (f *follower) applyList(items []appsapi.AppService) {
 	}
 }
 
-// handleEvent is called for each event, in order.
+// handleEvent handles the events in order.
 func (f *follower) handleEvent(eventType string, app *appsapi.AppService) {
-	f.failures = 0 // only what arrives is progress; a connection that opens is not
+	f.failures = 0 // only received events are progress; an open connection is not
 	switch eventType {
 	case eventBookmark:
-		// No object, only a version: what we watch was quiet, but the cluster was not, and
-		// our old version may soon be too old to go on from.
+		// A bookmark has no object, only a version: the watched objects did not change, but other
+		// objects did, and the old version may soon expire.
 		f.printf("BOOKMARK %s", app.ResourceVersion)
 	case eventDeleted:
 		f.remove(nameOf(app))
 	default:
 		f.record(eventType, app)
 	}
-	f.version = app.ResourceVersion // after the event was handled: before, it could be lost
+	f.version = app.ResourceVersion // after the event was handled; otherwise it could be lost
 }
 
 func (f *follower) record(eventType string, app *appsapi.AppService) {
@@ -139,8 +139,8 @@ func nameOf(app *appsapi.AppService) types.NamespacedName {
 	return types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
 }
 
-// backoff is how long to wait before the next try: what the server asks for, else twice as
-// long each time, and never as long as everybody else who lost the same server.
+// backoff returns the time until the next attempt: the delay that the server asks for, or
+// exponential backoff with jitter, so that clients do not reconnect at the same time.
 func (f *follower) backoff(err error) time.Duration {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		return time.Duration(seconds) * time.Second

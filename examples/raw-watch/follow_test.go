@@ -34,7 +34,7 @@ func TestRawWatch(t *testing.T) {
 	t.Run("too old", func(t *testing.T) { t.Parallel(); testExpiredVersion(t, plane.Config) })
 }
 
-// program is one run of the example and somebody who changes what it follows.
+// program is a run of the example, with a client that changes the watched objects.
 type program struct {
 	*testing.T
 	*WithT
@@ -64,7 +64,7 @@ func (p *program) delete(name string) {
 	p.Expect(p.apps.Delete(p.Context(), name, metav1.DeleteOptions{})).To(Succeed())
 }
 
-// expectLine waits for a line that comes after those asked for before.
+// expectLine waits for a line after the previously expected ones.
 func (p *program) expectLine(line string) {
 	p.Helper()
 	p.Eventually(p.out).Should(gbytes.Say(strings.ReplaceAll(line, "NS", p.ns) + "\n"))
@@ -77,7 +77,7 @@ func newProgram(t *testing.T, direct *rest.Config) *program {
 	return p
 }
 
-// start runs the example; the function that it returns ends it and waits.
+// start runs the example; the returned function stops it and waits.
 func (p *program) start(cfg *rest.Config, watchTimeout time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(p.Context())
 	done := make(chan error, 1)
@@ -113,7 +113,7 @@ func testInterruptions(t *testing.T, direct *rest.Config) {
 	p.delete("c")
 	p.expectLine("DELETED NS/c")
 
-	// A cut connection: nothing is lost, nothing is listed, nothing comes twice.
+	// After a broken connection no event is lost or repeated, and there is no new list.
 	watching()
 	faultProxy.HoldEvents(nil)
 	p.create("d")
@@ -121,7 +121,8 @@ func testInterruptions(t *testing.T, direct *rest.Config) {
 	faultProxy.ReleaseEvents()
 	p.expectLine(`interrupted: read event: unexpected EOF\nADDED NS/d nginx:1.27`)
 
-	// Away for too long: a, b and d are not what they were, and nobody will ever say so.
+	// After a longer interruption a, b and d have changed, and there will be no events for these
+	// changes.
 	watching()
 	faultProxy.HoldEvents(nil)
 	p.delete("a")
@@ -130,7 +131,7 @@ func testInterruptions(t *testing.T, direct *rest.Config) {
 	p.create("d", "e")
 	p.Expect(faultProxy.ExpireWatches(nil)).To(Equal(1))
 	faultProxy.ReleaseEvents()
-	p.expectLine(`interrupted: read event: unexpected EOF\n410 Gone: too long ago to go on from, listing again\n` +
+	p.expectLine(`interrupted: read event: unexpected EOF\n410 Gone: version is too old, listing again\n` +
 		`listed 3 at \d+\nMODIFIED NS/b nginx:1.28\nDELETED NS/d\nADDED NS/d nginx:1.27\nADDED NS/e nginx:1.27\nDELETED NS/a`)
 	p.create("f")
 	p.expectLine("ADDED NS/f nginx:1.27")
@@ -140,33 +141,34 @@ func testInterruptions(t *testing.T, direct *rest.Config) {
 	}
 }
 
-// testIdleWatch shows what keeps a watch alive when nothing happens: bookmarks, and the next
-// watch when the server ends one.
+// testIdleWatch checks that a watch without events stays current: by bookmarks, and by a new watch when
+// the server ends one.
 func testIdleWatch(t *testing.T, direct *rest.Config) {
 	p := newProgram(t, direct)
 	stop := p.start(direct, 4*time.Second)
 	p.expectLine(`listed 0 at \d+`)
 	p.expectLine(`BOOKMARK \d+`)
-	p.expectLine(`watch ended, going on from \d+`)
+	p.expectLine(`watch ended, resuming from \d+`)
 	p.create("late")
 	p.expectLine("ADDED NS/late nginx:1.27")
 	stop()
 }
 
-// testExpiredVersion hears from the API server itself: it refuses after it has answered 200.
+// testExpiredVersion checks the response of a real API server, which reports the error after status
+// 200.
 func testExpiredVersion(t *testing.T, direct *rest.Config) {
 	a, err := newAPI(direct, options{watchTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Right after a CRD was installed the server asks to come back later.
+	// Right after a CRD was installed, the server may respond with Retry-After.
 	NewWithT(t).Eventually(func() error {
 		return a.watch(t.Context(), "1", func(eventType string, _ *appsapi.AppService) { t.Errorf("got event %s", eventType) })
 	}, "20s").Should(Satisfy(func(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }))
 }
 
-// TestErrorResponses shows that a server that says no, or that is not an API server, is told as
-// such.
+// TestErrorResponses checks that errors of the API server, and responses of other servers, are
+// reported as such.
 func TestErrorResponses(t *testing.T) {
 	const busy = `{"kind":"Status","status":"Failure","reason":"TooManyRequests","code":429,"message":"later","details":{"retryAfterSeconds":7}}`
 	for name, tc := range map[string]struct {
@@ -175,9 +177,9 @@ func TestErrorResponses(t *testing.T) {
 		want        string
 		wantBackoff time.Duration
 	}{
-		"busy":            {code: http.StatusTooManyRequests, body: busy, want: "list: later", wantBackoff: 7 * time.Second},
-		"a load balancer": {code: http.StatusBadGateway, body: "<html>", want: "list: the server answers 502 Bad Gateway"},
-		"half a list":     {code: http.StatusOK, body: `{"items":[`, want: "list: read page: unexpected EOF"},
+		"overloaded":     {code: http.StatusTooManyRequests, body: busy, want: "list: later", wantBackoff: 7 * time.Second},
+		"load balancer":  {code: http.StatusBadGateway, body: "<html>", want: "list: the server returned 502 Bad Gateway"},
+		"truncated list": {code: http.StatusOK, body: `{"items":[`, want: "list: read page: unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -198,24 +200,24 @@ func TestErrorResponses(t *testing.T) {
 				t.Errorf("error (-want +got):\n%s", diff)
 			}
 			if got := f.backoff(err); tc.wantBackoff != 0 && got != tc.wantBackoff {
-				t.Errorf("waits %s, want %s", got, tc.wantBackoff)
+				t.Errorf("backoff %s, want %s", got, tc.wantBackoff)
 			}
 			if len(f.known) != 1 {
-				t.Error("a list that failed made something look deleted")
+				t.Error("a failed list reported deletions")
 			}
 		})
 	}
 }
 
-// TestBackoffGrowsAndIsBounded shows that a server that is down is not asked more and more.
+// TestBackoffGrowsAndIsBounded checks the backoff while the server is down.
 func TestBackoffGrowsAndIsBounded(t *testing.T) {
 	f := &follower{}
 	for range 50 {
 		if got := f.backoff(nil); got > 45*time.Second {
-			t.Fatalf("waits %s", got)
+			t.Fatalf("backoff %s", got)
 		}
 	}
 	if got := f.backoff(nil); got < 15*time.Second {
-		t.Errorf("after 50 failures it waits only %s", got)
+		t.Errorf("backoff after 50 failures is only %s", got)
 	}
 }

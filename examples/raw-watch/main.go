@@ -1,5 +1,5 @@
-// Command raw-watch follows AppServices with nothing but HTTP requests. It shows what an
-// informer does for a program, and what a program in a language without one has to do:
+// Command raw-watch follows AppServices with plain HTTP requests. It shows the work of an informer,
+// and what a program in a language without informers must implement:
 //
 //	list ──► state at version 100
 //	           │
@@ -25,10 +25,11 @@ import (
 func main() {
 	var o options
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "", "file to use instead of $KUBECONFIG, ~/.kube/config or the pod's own account")
-	flag.StringVar(&o.namespace, "namespace", "", "namespace to watch; all if empty")
+	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "",
+		"path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config or the ServiceAccount of the pod")
+	flag.StringVar(&o.namespace, "namespace", "", "namespace to watch; empty means all")
 	flag.IntVar(&o.pageSize, "page", 500, "objects per page of a list")
-	flag.DurationVar(&o.watchTimeout, "length", 5*time.Minute, "how long one watch lasts before the next takes over")
+	flag.DurationVar(&o.watchTimeout, "length", 5*time.Minute, "duration of a watch before the next one starts")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -1,10 +1,10 @@
-// Command watch-anything watches resources that it is told about while it runs, of any
-// group, ours or not. It reads one command per line:
+// Command watch-anything watches resources of any group, which are added and removed at run time.
+// It reads one command per line:
 //
-//	+deployments.v1.apps            watch these; the core group has no name: +pods.v1
-//	-deployments.v1.apps            stop watching them
-//	?team=blue                      what is watched and has this label
-//	@deployments.v1.apps shop/web   what is watched and belongs to this object
+//	+deployments.v1.apps            watch a resource; the core group has no name: +pods.v1
+//	-deployments.v1.apps            stop watching it
+//	?team=blue                      list watched objects with this label
+//	@deployments.v1.apps shop/web   list watched objects that this object owns
 //
 // Run it with `go run ./examples/watch-anything`, or with commands from a pipe.
 package main
@@ -22,8 +22,9 @@ import (
 
 func main() {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "", "file to use instead of $KUBECONFIG, ~/.kube/config or the pod's own account")
-	namespace := flag.String("namespace", "", "namespace to watch; all if empty")
+	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "",
+		"path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config or the ServiceAccount of the pod")
+	namespace := flag.String("namespace", "", "namespace to watch; empty means all")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -16,14 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// run carries out commands until ctx ends. When there are no more of them, it goes on
-// watching.
+// run executes commands until ctx ends. At the end of the input it continues to watch.
 func run(ctx context.Context, cfg *rest.Config, in io.Reader, out io.Writer, namespace string) error {
-	// Labels and owners are all we look at. Asking for metadata alone is less to send and
-	// to keep, and the content of a Secret never comes here.
+	// Only labels and owners are needed. Metadata is smaller to transfer and cache, and excludes
+	// the content of Secrets.
 	client, err := metadata.NewForConfig(cfg)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create client: %w", err)
 	}
 	r := &registry{client: client, namespace: namespace, out: out, watches: map[schema.GroupVersionResource]*watch{}}
 	defer r.stopAll()
@@ -34,7 +33,7 @@ func run(ctx context.Context, cfg *rest.Config, in io.Reader, out io.Writer, nam
 			return nil
 		case line, ok := <-lines:
 			if !ok {
-				lines = nil // never ready again: only the context is left to wait for
+				lines = nil // blocks forever, so only the context remains
 				continue
 			}
 			if err := r.execute(ctx, line); err != nil {
@@ -44,8 +43,8 @@ func run(ctx context.Context, cfg *rest.Config, in io.Reader, out io.Writer, nam
 	}
 }
 
-// readLines makes a channel of lines, because a read cannot be waited for together with a
-// context. At the end of ctx a read of a terminal is left behind; the program ends then.
+// readLines returns a channel of lines, because a read cannot be combined with a context. When ctx
+// ends, a pending read of a terminal is abandoned; the program exits then.
 func readLines(ctx context.Context, in io.Reader) <-chan string {
 	lines := make(chan string)
 	go func() {
@@ -61,8 +60,8 @@ func readLines(ctx context.Context, in io.Reader) <-chan string {
 	return lines
 }
 
-// registry knows what is watched. Only the goroutine of run calls it, so that watches needs
-// no lock; events of all watches call say.
+// registry tracks the watches. Only the goroutine of run uses watches, so it needs no lock; the
+// events of all watches call printf.
 type registry struct {
 	client    metadata.Interface
 	namespace string
@@ -92,7 +91,7 @@ func (r *registry) execute(ctx context.Context, line string) error {
 	case '@':
 		return r.findOwned(line, args)
 	}
-	return errors.New("a command begins with +, -, ? or @")
+	return errors.New("a command starts with +, -, ? or @")
 }
 
 func (r *registry) add(ctx context.Context, name string) error {
@@ -101,7 +100,7 @@ func (r *registry) add(ctx context.Context, name string) error {
 		return err
 	}
 	if r.watches[resource] != nil {
-		return errors.New("is watched already")
+		return errors.New("already watched")
 	}
 	w, err := startWatch(ctx, r.client, resource, r.namespace, r.printf)
 	if err != nil {
@@ -118,24 +117,24 @@ func (r *registry) remove(name string) error {
 	}
 	w := r.watches[resource]
 	if w == nil {
-		return errors.New("is not watched")
+		return errors.New("not watched")
 	}
 	w.stop()
-	delete(r.watches, resource) // the cache goes with it
+	delete(r.watches, resource) // drops its cache
 	r.printf("%s: stopped", name)
 	return nil
 }
 
 func (r *registry) stopAll() {
 	for _, w := range r.watches {
-		w.cancel() // all of them first: then they end at the same time
+		w.cancel() // all of them first, so that they stop in parallel
 	}
 	for _, w := range r.watches {
 		w.stop()
 	}
 }
 
-// find asks the same index of every cache.
+// find queries the same index of every cache.
 func (r *registry) find(line, index, value string) error {
 	var found []string
 	for resource, w := range r.watches {
@@ -154,8 +153,8 @@ func (r *registry) find(line, index, value string) error {
 	return nil
 }
 
-// findOwned goes from a name to a UID first: a name is used again, and what belonged to the
-// last object of that name does not belong to this one.
+// findOwned resolves the name to a UID first: names can be reused, and objects owned by a deleted
+// object of that name do not belong to the current one.
 func (r *registry) findOwned(line, query string) error {
 	name, key, _ := strings.Cut(query, " ")
 	resource, err := parseResource(name)
@@ -164,7 +163,7 @@ func (r *registry) findOwned(line, query string) error {
 	}
 	w := r.watches[resource]
 	if w == nil {
-		return errors.New("is not watched, so its UID is not known")
+		return errors.New("not watched, so its UID is unknown")
 	}
 	obj, ok, err := w.informer.GetIndexer().GetByKey(key)
 	if err != nil {
@@ -172,12 +171,12 @@ func (r *registry) findOwned(line, query string) error {
 	}
 	owner, isObject := obj.(metav1.Object)
 	if !ok || !isObject {
-		return errors.New("there is no such object")
+		return errors.New("object not found")
 	}
 	return r.find(line, byOwner, string(owner.GetUID()))
 }
 
-// parseResource reads resource.version.group.
+// parseResource parses resource.version.group.
 func parseResource(name string) (schema.GroupVersionResource, error) {
 	parts := append(strings.SplitN(name, ".", 3), "", "")
 	resource := schema.GroupVersionResource{Resource: parts[0], Version: parts[1], Group: parts[2]}

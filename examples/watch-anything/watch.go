@@ -22,8 +22,8 @@ const (
 	byOwner = "owner" // a UID
 )
 
-// watch is one informer with an end of its own. A shared informer factory does not fit: it
-// starts informers, and then keeps them until all of them end.
+// watch is one informer that can be stopped. A shared informer factory does not fit: it stops its
+// informers only all together.
 type watch struct {
 	informer cache.SharedIndexInformer
 	cancel   context.CancelFunc
@@ -48,17 +48,17 @@ func startWatch(ctx context.Context, client metadata.Interface, resource schema.
 	}
 	ctx, w.cancel = context.WithCancel(ctx)
 	w.running.Go(func() { w.informer.RunWithContext(ctx) })
-	// Nobody waits for this: a resource that cannot be listed must not hold up the others.
+	// In the background: a resource that cannot be listed must not block the others.
 	w.running.Go(func() {
-		if waitForSync(ctx, registration.HasSyncedChecker(), func() { printf("%s: no answer yet, tried on", name) }) {
-			printf("%s: watching, %d there", name, len(w.informer.GetIndexer().ListKeys()))
+		if waitForSync(ctx, registration.HasSyncedChecker(), func() { printf("%s: no response yet, retrying", name) }) {
+			printf("%s: watching, objects: %d", name, len(w.informer.GetIndexer().ListKeys()))
 		}
 	})
 	return w, nil
 }
 
-// waitForSync waits for the first list. Of a server that cannot be reached the informer says
-// nothing at all, so somebody else has to: tell is called once if it takes long.
+// waitForSync waits for the first list. The informer does not report an unreachable server, so
+// onSlow is called once if the list takes long.
 func waitForSync(ctx context.Context, done cache.DoneChecker, onSlow func()) bool {
 	slowCtx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -71,29 +71,29 @@ func waitForSync(ctx context.Context, done cache.DoneChecker, onSlow func()) boo
 	return cache.WaitFor(ctx, "", done)
 }
 
-// stop returns when the last event was handled.
+// stop returns after the last event was handled.
 func (w *watch) stop() {
 	w.cancel()
 	w.running.Wait()
 }
 
-// eventHandler prints at once. That is all right for a line; what can fail or take its time
-// belongs behind a queue, as in watch-appservices.
+// eventHandler prints immediately. That is fine for a line of output; work that can fail or take
+// long belongs in a queue, as in watch-appservices.
 func eventHandler(name string, printf printFunc) cache.ResourceEventHandler {
 	report := func(action string, obj any) {
-		// Understands tombstones, which come for what was deleted during an interruption.
+		// Handles tombstones, which represent objects that were deleted during an interruption.
 		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 			printf("%s: %s %s", name, action, key)
 		}
 	}
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
-			if !isInInitialList { // those are counted in one line
+			if !isInInitialList { // they are counted in one line
 				report("added", obj)
 			}
 		},
 		UpdateFunc: func(before, obj any) {
-			// After an interruption everything is listed again, changed or not.
+			// After an interruption all objects are listed again, changed or not.
 			if resourceVersion(before) != resourceVersion(obj) {
 				report("changed", obj)
 			}
@@ -102,17 +102,17 @@ func eventHandler(name string, printf printFunc) cache.ResourceEventHandler {
 	}
 }
 
-// watchErrorHandler says why nothing comes. The informer itself tries on, less and less often: the
-// CRD may be installed and the permission given while we wait.
+// watchErrorHandler reports why there are no events. The informer retries with backoff: the CRD may
+// be installed, or the permission granted, later.
 func watchErrorHandler(name string, printf printFunc) cache.WatchErrorHandlerWithContext {
 	last := ""
 	return func(ctx context.Context, _ *cache.Reflector, err error) {
 		text := ""
 		switch {
 		case ctx.Err() != nil, errors.Is(err, io.EOF), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-			return // the ordinary end of a watch, or of all
+			return // the normal end of a watch, or of the program
 		case apierrors.IsNotFound(err):
-			text = "there is no such resource"
+			text = "resource not found"
 		case apierrors.IsForbidden(err):
 			text = "forbidden: " + err.Error()
 		default:
@@ -125,7 +125,7 @@ func watchErrorHandler(name string, printf printFunc) cache.WatchErrorHandlerWit
 	}
 }
 
-// dropUnusedMetadata drops what we never read before it is kept.
+// dropUnusedMetadata drops fields that are never read, before they are cached.
 func dropUnusedMetadata(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -141,7 +141,7 @@ func resourceVersion(obj any) string {
 	return ""
 }
 
-// labelsOf indexes an object under each of its labels.
+// labelsOf indexes an object by each of its labels.
 func labelsOf(obj any) (values []string, err error) {
 	if o, ok := obj.(metav1.Object); ok {
 		for k, v := range o.GetLabels() {
@@ -151,7 +151,7 @@ func labelsOf(obj any) (values []string, err error) {
 	return values, nil
 }
 
-// ownersOf indexes an object under each of its owners.
+// ownersOf indexes an object by the UID of each of its owners.
 func ownersOf(obj any) (values []string, err error) {
 	if o, ok := obj.(metav1.Object); ok {
 		for _, owner := range o.GetOwnerReferences() {

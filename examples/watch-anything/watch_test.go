@@ -29,12 +29,12 @@ func TestWatchAnything(t *testing.T) {
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("comes and goes", func(t *testing.T) { t.Parallel(); testStartStopAndQuery(t, plane) })
+	t.Run("start, stop and query", func(t *testing.T) { t.Parallel(); testStartStopAndQuery(t, plane) })
 	t.Run("forbidden", func(t *testing.T) { t.Parallel(); testForbidden(t, plane) })
-	t.Run("out of reach", func(t *testing.T) { t.Parallel(); testUnreachableServer(t, plane) })
+	t.Run("unreachable server", func(t *testing.T) { t.Parallel(); testUnreachableServer(t, plane) })
 }
 
-// program is one run of the example.
+// program is a run of the example.
 type program struct {
 	*testing.T
 	*WithT
@@ -65,7 +65,7 @@ func startProgram(t *testing.T, plane *controlplane.Plane, cfg *rest.Config, ns 
 
 func (p *program) command(format string, args ...any) { fmt.Fprintf(p.in, format+"\n", args...) }
 
-// expectLine waits for a line that comes after those asked for before.
+// expectLine waits for a line after the previously expected ones.
 func (p *program) expectLine(format string, args ...any) {
 	p.Helper()
 	p.Eventually(p.out).Should(gbytes.Say("%s\n", fmt.Sprintf(format, args...)))
@@ -95,11 +95,11 @@ func testStartStopAndQuery(t *testing.T, plane *controlplane.Plane) {
 	p.Expect(err).NotTo(HaveOccurred())
 
 	p.command("+" + appServices)
-	p.expectLine("%s: watching, 1 there", appServices)
+	p.expectLine("%s: watching, objects: 1", appServices)
 	p.command("+configmaps.v1")
-	p.expectLine("configmaps.v1: watching, 0 there")
+	p.expectLine("configmaps.v1: watching, objects: 0")
 	p.command("+configmaps.v1")
-	p.expectLine(`\+configmaps.v1: is watched already`)
+	p.expectLine(`\+configmaps.v1: already watched`)
 	p.createConfigMap("free", nil)
 	p.expectLine("configmaps.v1: added %s/free", p.ns)
 	p.createConfigMap("owned", &metav1.OwnerReference{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Name: "web", UID: web.UID})
@@ -110,9 +110,9 @@ func testStartStopAndQuery(t *testing.T, plane *controlplane.Plane) {
 	p.command("@%s %s/web", appServices, p.ns)
 	p.expectLine(`@%s %s/web: 1 found\n  configmaps.v1 %s/owned`, appServices, p.ns, p.ns)
 	p.command("@%s %s/nobody", appServices, p.ns)
-	p.expectLine(`there is no such object`)
+	p.expectLine(`object not found`)
 
-	// Deleted while nobody listens: only a new list shows that it is gone.
+	// Deleted while no watch is open: only a new list shows it.
 	faultProxy.HoldEvents(nil)
 	p.Expect(p.kube.CoreV1().ConfigMaps(p.ns).Delete(t.Context(), "free", metav1.DeleteOptions{})).To(Succeed())
 	p.Expect(faultProxy.ExpireWatches(proxy.Only("configmaps"))).To(Equal(1))
@@ -120,7 +120,7 @@ func testStartStopAndQuery(t *testing.T, plane *controlplane.Plane) {
 	p.expectLine("configmaps.v1: deleted %s/free", p.ns)
 
 	p.command("+unicorns.v1.example.com")
-	p.expectLine("unicorns.v1.example.com: there is no such resource")
+	p.expectLine("unicorns.v1.example.com: resource not found")
 	p.command("-unicorns.v1.example.com")
 	p.expectLine("unicorns.v1.example.com: stopped")
 	p.command("-configmaps.v1")
@@ -130,7 +130,7 @@ func testStartStopAndQuery(t *testing.T, plane *controlplane.Plane) {
 	p.command("?team=blue")
 	p.expectLine(`\?team=blue: 1 found\n  %s %s/web`, appServices, p.ns)
 	for command, answer := range map[string]string{
-		"-configmaps.v1": "-configmaps.v1: is not watched", "+pods": `\+pods: want resource.version.group`, "pods": `pods: a command begins with`,
+		"-configmaps.v1": "-configmaps.v1: not watched", "+pods": `\+pods: want resource.version.group`, "pods": `pods: a command starts with`,
 	} {
 		p.command("%s", command)
 		p.Eventually(p.out.Contents).Should(MatchRegexp(answer))
@@ -139,8 +139,8 @@ func testStartStopAndQuery(t *testing.T, plane *controlplane.Plane) {
 	p.Expect(string(p.out.Contents())).NotTo(ContainSubstring("unseen"))
 }
 
-// testForbidden shows that a missing permission is told, stops nothing else, and that its
-// arrival is noticed.
+// testForbidden checks that a missing permission is reported, does not affect other watches, and
+// that granting it takes effect.
 func testForbidden(t *testing.T, plane *controlplane.Plane) {
 	cfg, err := plane.ConfigFor("reader")
 	if err != nil {
@@ -161,16 +161,16 @@ func testForbidden(t *testing.T, plane *controlplane.Plane) {
 	p.expectLine(`secrets.v1: forbidden: .*User "reader" cannot (list|watch) resource "secrets".*`)
 	allow("configmaps")
 	p.command("+configmaps.v1")
-	p.expectLine("configmaps.v1: watching, 0 there")
+	p.expectLine("configmaps.v1: watching, objects: 0")
 	allow("secrets")
-	p.expectLine("secrets.v1: watching, 0 there")
+	p.expectLine("secrets.v1: watching, objects: 0")
 	p.stop()
 }
 
-// testUnreachableServer has a server that nobody is behind.
+// testUnreachableServer uses an address without a server.
 func testUnreachableServer(t *testing.T, plane *controlplane.Plane) {
 	p := startProgram(t, plane, &rest.Config{Host: "http://127.0.0.1:1"}, "default")
 	p.command("+pods.v1")
-	p.expectLine("pods.v1: no answer yet, tried on")
+	p.expectLine("pods.v1: no response yet, retrying")
 	p.stop()
 }

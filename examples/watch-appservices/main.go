@@ -1,5 +1,5 @@
-// Command watch-appservices prints a line whenever an AppService becomes ready or stops
-// being it, and why. It has the shape of every controller:
+// Command watch-appservices prints a line whenever the readiness of an AppService changes, with the
+// reason. It has the structure of every controller:
 //
 //	API server ──watch──► informer ──► cache (indexed)
 //	                         │            ▲ read
@@ -22,14 +22,15 @@ import (
 func main() {
 	var o options
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "", "file to use instead of $KUBECONFIG, ~/.kube/config or the pod's own account")
-	flag.StringVar(&o.namespace, "namespace", "", "namespace to watch; all if empty")
+	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "",
+		"path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config or the ServiceAccount of the pod")
+	flag.StringVar(&o.namespace, "namespace", "", "namespace to watch; empty means all")
 	flag.StringVar(&o.label, "label", "team", "label by which AppServices are counted")
-	flag.IntVar(&o.workers, "workers", 2, "lines worked on at the same time")
+	flag.IntVar(&o.workers, "workers", 2, "number of concurrent workers")
 	flag.Parse()
 
-	// The first signal ends the context and with it everything below, in order; after it
-	// the default is back, so that a second one ends the program at once.
+	// The first signal cancels the context, which stops everything in order. After that the default
+	// handling is restored, so that a second signal ends the program immediately.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()

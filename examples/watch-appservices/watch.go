@@ -30,15 +30,15 @@ type options struct {
 func run(ctx context.Context, cfg *rest.Config, out io.Writer, o options) error {
 	client, err := versioned.NewForConfig(cfg)
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return fmt.Errorf("create client: %w", err)
 	}
-	// An informer that cannot list tries for ever and says so in the log at best. A missing
-	// CRD, permission or server is better heard of at the start.
+	// An informer that cannot list retries forever and at most logs the error. Report a missing
+	// CRD, permission or server at startup instead.
 	if _, err := client.AppsV1alpha1().AppServices(o.namespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 		return fmt.Errorf("list AppServices: %w", err)
 	}
-	// 0 is no resync: the informer resumes a watch that ends, so replaying the cache now and
-	// then would bring nothing new.
+	// 0 disables resync: the informer resumes interrupted watches, so replaying the cache
+	// periodically has no benefit.
 	factory := externalversions.NewSharedInformerFactoryWithOptions(client, 0,
 		externalversions.WithNamespace(o.namespace), externalversions.WithTransform(dropManagedFields))
 	w := newWatcher(out, o.label)
@@ -48,13 +48,13 @@ func run(ctx context.Context, cfg *rest.Config, out io.Writer, o options) error 
 	}
 
 	ctx, cancel := context.WithCancel(ctx)
-	defer factory.Shutdown() // waits until the informers have ended
-	defer cancel()           // which they do now, however we return
+	defer factory.Shutdown() // waits until the informers have stopped
+	defer cancel()           // stops the informers on every return
 	factory.StartWithContext(ctx)
-	// A worker that looks before the first list is complete would call what it does not
-	// find deleted.
+	// A worker that starts before the first list is complete would report missing objects as
+	// deleted.
 	if !cache.WaitFor(ctx, "", synced) {
-		return nil // told to stop before it began
+		return nil // stopped before the first list
 	}
 
 	var workers sync.WaitGroup
@@ -65,13 +65,13 @@ func run(ctx context.Context, cfg *rest.Config, out io.Writer, o options) error 
 		})
 	}
 	<-ctx.Done()
-	w.queue.ShutDown() // workers finish what is in the queue, then end
+	w.queue.ShutDown() // workers process the queued keys, then stop
 	workers.Wait()
 	return nil
 }
 
-// dropManagedFields drops what nobody here reads before it is kept: managed fields are often half of an
-// object.
+// dropManagedFields drops fields that are never read, before they are cached: managed fields are
+// often half of an object.
 func dropManagedFields(obj any) (any, error) {
 	if app, ok := obj.(*appsapi.AppService); ok {
 		app.ManagedFields = nil
@@ -79,7 +79,7 @@ func dropManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// byLabel is the name of our index.
+// byLabel is the name of the index.
 const byLabel = "label"
 
 type watcher struct {
@@ -88,7 +88,7 @@ type watcher struct {
 	lister  listers.AppServiceLister
 	indexer cache.TypedIndexer[*appsapi.AppService]
 
-	mu      sync.Mutex // of both: lines of two workers must not mix
+	mu      sync.Mutex // for out and printed: lines of two workers must not mix
 	out     io.Writer
 	printed map[cache.ObjectName]string
 }
@@ -96,13 +96,13 @@ type watcher struct {
 func newWatcher(out io.Writer, label string) *watcher {
 	return &watcher{
 		label: label, out: out, printed: map[cache.ObjectName]string{},
-		// Waits longer after each failure of the same key, and limits all of them together.
+		// Exponential backoff per key, and a limit for all keys together.
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
 }
 
-// addHandlers makes an informer fill the queue. Indexes and handlers come before the start: the
-// first list goes through them too.
+// addHandlers connects an informer with the queue. Indexes and handlers must be added before the
+// start, so that they cover the first list.
 func (w *watcher) addHandlers(apps informers.TypedAppServiceInformer) (cache.DoneChecker, error) {
 	informer := apps.TypedInformer()
 	w.lister, w.indexer = apps.Lister(), informer.GetTypedIndexer()
@@ -115,27 +115,26 @@ func (w *watcher) addHandlers(apps informers.TypedAppServiceInformer) (cache.Don
 	if err != nil {
 		return nil, fmt.Errorf("add index: %w", err)
 	}
-	// Handlers are called one after the other: one that works or waits here holds up all
-	// events behind it. They only say which object to look at. Ten edits of an object
-	// while it waits in the queue become one look at its latest state.
+	// Handlers run one after the other: a slow handler delays all later events. They only enqueue
+	// the key. Several edits of a queued object result in one reconcile of its latest state.
 	registration, err := informer.AddTypedEventHandler(informers.AppServiceHandlerFuncs{
 		AddFunc:    func(app *appsapi.AppService) { w.queue.Add(cache.MetaObjectToName(app)) },
 		UpdateFunc: func(_, app *appsapi.AppService) { w.queue.Add(cache.MetaObjectToName(app)) },
-		// What was deleted while the watch was interrupted is noticed by a later list, and
-		// comes as a tombstone (cache.DeletedFinalStateUnknown): an old state of the
-		// object, or none. The name is all that is certain, and all that is needed. A
-		// handler without types calls cache.DeletionHandlingObjectToName instead.
+		// Objects that were deleted while the watch was interrupted are detected by a later list
+		// and passed as a tombstone (cache.DeletedFinalStateUnknown) with the last known state, or
+		// none. Only the name is certain and needed. An untyped handler calls
+		// cache.DeletionHandlingObjectToName instead.
 		DeleteFunc: func(app informers.DeletedAppService) { w.queue.Add(app.GetObjectName()) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("add handler: %w", err)
 	}
-	// Not the informer's own: that is true when the cache is full, this one when the
-	// handler has heard of everything in it.
+	// Not HasSynced of the informer, which is true once the cache is filled: this one is true once
+	// the handler has received all objects.
 	return registration.HasSyncedChecker(), nil
 }
 
-// processNext takes one key from the queue; false means that there will be none.
+// processNext processes one key of the queue; false means that the queue is shut down.
 func (w *watcher) processNext(ctx context.Context) bool {
 	name, closed := w.queue.Get()
 	if closed {
@@ -143,16 +142,16 @@ func (w *watcher) processNext(ctx context.Context) bool {
 	}
 	defer w.queue.Done(name) // until then no other worker gets this key
 	if err := w.printState(name); err != nil {
-		klog.FromContext(ctx).Error(err, "Tried again later", "AppService", name, "failures", w.queue.NumRequeues(name)+1)
+		klog.FromContext(ctx).Error(err, "Printing failed, retrying later", "AppService", name, "failures", w.queue.NumRequeues(name)+1)
 		w.queue.AddRateLimited(name)
 		return true
 	}
-	w.queue.Forget(name) // its next failure is a first one again
+	w.queue.Forget(name) // resets its backoff
 	return true
 }
 
-// printState prints what became of one AppService, if it is something new. It does not ask what
-// happened, only what is: that is right after a missed event, a restart and a retry alike.
+// printState prints the state of an AppService if it has changed. It depends on the current state
+// only and not on events, so it is correct after missed events, restarts and retries.
 func (w *watcher) printState(name cache.ObjectName) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,13 +177,13 @@ func (w *watcher) printState(name cache.ObjectName) error {
 	if _, err := fmt.Fprintln(w.out, line); err != nil {
 		return fmt.Errorf("print AppService %s: %w", name, err)
 	}
-	w.printed[name] = state // only now: a line that was not printed is not shown
+	w.printed[name] = state // only after it was printed
 	return nil
 }
 
 func (w *watcher) printDeleted(name cache.ObjectName) error {
 	if _, ok := w.printed[name]; !ok {
-		return nil // came and went before anybody looked
+		return nil // created and deleted between two reconciles
 	}
 	if _, err := fmt.Fprintf(w.out, "%s: deleted\n", name); err != nil {
 		return fmt.Errorf("print AppService %s: %w", name, err)
@@ -193,15 +192,14 @@ func (w *watcher) printDeleted(name cache.ObjectName) error {
 	return nil
 }
 
-// readyCount asks the index, which costs the same with ten AppServices in the cache and with
-// ten thousand.
+// readyCount uses the index, whose cost does not depend on the number of AppServices in the cache.
 func (w *watcher) readyCount(value string) (string, error) {
 	apps, err := w.indexer.ByTypedIndex(byLabel, value)
 	if err != nil {
 		return "", fmt.Errorf("look up %s=%s: %w", w.label, value, err)
 	}
 	ready := 0
-	for _, app := range apps { // of the cache: to be read, never to be changed
+	for _, app := range apps { // cached objects must not be changed
 		if meta.IsStatusConditionTrue(app.Status.Conditions, appsapi.ConditionReady) {
 			ready++
 		}
@@ -209,17 +207,17 @@ func (w *watcher) readyCount(value string) (string, error) {
 	return fmt.Sprintf(" (%s=%s: %d of %d ready)", w.label, value, ready, len(apps)), nil
 }
 
-// describe is an AppService in a few words.
+// describe returns a short description of an AppService.
 func describe(app *appsapi.AppService) string {
 	ready := meta.FindStatusCondition(app.Status.Conditions, appsapi.ConditionReady)
 	switch {
 	case app.DeletionTimestamp != nil:
 		return "being deleted"
 	case ready == nil:
-		return "not seen by the operator yet"
+		return "not observed by the operator yet"
 	case ready.ObservedGeneration != app.Generation:
-		// True or not, it is about a spec that is no longer wanted.
-		return "edited, the operator has not seen it yet"
+		// The condition describes an earlier spec.
+		return "edited, not observed by the operator yet"
 	case ready.Status == metav1.ConditionTrue:
 		return "ready, " + app.Status.ReplicasReady
 	}

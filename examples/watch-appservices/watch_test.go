@@ -27,7 +27,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/proxy"
 )
 
-// flakyWriter jams: the first try to print certain lines fails.
+// flakyWriter fails at the first attempt to print certain lines.
 type flakyWriter struct {
 	*gbytes.Buffer
 	failOn string
@@ -36,7 +36,7 @@ type flakyWriter struct {
 func (p *flakyWriter) Write(line []byte) (int, error) {
 	if p.failOn != "" && strings.Contains(string(line), p.failOn) {
 		p.failOn = ""
-		return 0, errors.New("the paper is jammed")
+		return 0, errors.New("write failed")
 	}
 	return p.Buffer.Write(line)
 }
@@ -59,7 +59,7 @@ func (s *fixture) create(name, team string) *appsapi.AppService {
 	return app
 }
 
-// setReadyCondition does what the operator would: it writes the Ready condition.
+// setReadyCondition writes the Ready condition as the operator does.
 func (s *fixture) setReadyCondition(app *appsapi.AppService, status metav1.ConditionStatus, reason, message string) {
 	app.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message,
 		ObservedGeneration: app.Generation, LastTransitionTime: metav1.Now()}}
@@ -82,7 +82,7 @@ func TestWatchAppServices(t *testing.T) {
 	s := &fixture{T: t, WithT: NewWithT(t), ns: ns, apps: versioned.NewForConfigOrDie(plane.Config).AppsV1alpha1().AppServices(ns)}
 	s.SetDefaultEventuallyTimeout(20 * time.Second)
 
-	web := s.create("web", "blue") // before the start: the first list brings it
+	web := s.create("web", "blue") // created before the start, so the first list contains it
 	out := &flakyWriter{Buffer: gbytes.NewBuffer(), failOn: "ready, 1/1"}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -92,34 +92,34 @@ func TestWatchAppServices(t *testing.T) {
 		s.Eventually(func() string { return string(out.Contents()) }).Should(ContainSubstring(ns + "/" + line + "\n"))
 	}
 
-	expectLine("web: not seen by the operator yet (team=blue: 0 of 1 ready)")
+	expectLine("web: not observed by the operator yet (team=blue: 0 of 1 ready)")
 	s.setReadyCondition(web, metav1.ConditionTrue, "Reconciled", "Everything runs as declared")
-	expectLine("web: ready, 1/1 (team=blue: 1 of 1 ready)") // at the second try
+	expectLine("web: ready, 1/1 (team=blue: 1 of 1 ready)") // at the second attempt
 
 	api := s.create("api", "blue")
-	expectLine("api: not seen by the operator yet (team=blue: 1 of 2 ready)")
+	expectLine("api: not observed by the operator yet (team=blue: 1 of 2 ready)")
 	s.setReadyCondition(api, metav1.ConditionFalse, "ComponentDegraded", `Image "nginx:1.27" does not exist in its registry`)
 	expectLine(`api: not ready, ComponentDegraded: Image "nginx:1.27" does not exist in its registry (team=blue: 1 of 2 ready)`)
 
-	// A change of nothing that is shown, and behind it one that is.
+	// A change that does not affect the output, followed by one that does.
 	_, err = s.apps.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/a":"b"}}}`), metav1.PatchOptions{})
 	s.Expect(err).NotTo(HaveOccurred())
 	_, err = s.apps.Patch(t.Context(), "api", types.MergePatchType, []byte(`{"spec":{"image":"nginx:1.28"}}`), metav1.PatchOptions{})
 	s.Expect(err).NotTo(HaveOccurred())
-	expectLine("api: edited, the operator has not seen it yet (team=blue: 1 of 2 ready)")
+	expectLine("api: edited, not observed by the operator yet (team=blue: 1 of 2 ready)")
 
-	// The deletion happens behind the program's back: its watch is silent, then too old.
+	// The deletion happens while the watch is interrupted.
 	p.HoldEvents(nil)
 	s.Expect(s.apps.Delete(t.Context(), "web", metav1.DeleteOptions{})).To(Succeed())
 	s.Expect(p.ExpireWatches(nil)).To(BeNumerically(">", 0))
 	p.ReleaseEvents()
 	expectLine("web: deleted")
-	s.create("alone", "") // without the label, and the watch goes on
-	expectLine("alone: not seen by the operator yet")
+	s.create("alone", "") // without the label; the watch continues
+	expectLine("alone: not observed by the operator yet")
 
 	stop()
 	s.Eventually(done).Should(Receive(Not(HaveOccurred())))
-	// One line per change, none twice.
+	// One line per change, no duplicates.
 	got := strings.Split(strings.TrimSpace(string(out.Contents())), "\n")
 	sorted := slices.Compact(slices.Sorted(slices.Values(got)))
 	if len(got) != 7 || len(sorted) != 7 {
@@ -137,10 +137,10 @@ func TestDescribe(t *testing.T) {
 		deleted    *metav1.Time
 		want       string
 	}{
-		"no condition":      {generation: 1, want: "not seen by the operator yet"},
+		"no condition":      {generation: 1, want: "not observed by the operator yet"},
 		"ready":             {conditions: []metav1.Condition{ready}, generation: 2, want: "ready, 2/2"},
 		"not ready":         {conditions: []metav1.Condition{failing}, generation: 2, want: "not ready, Progressing: 1 of 2 pods are ready"},
-		"about an old spec": {conditions: []metav1.Condition{ready}, generation: 3, want: "edited, the operator has not seen it yet"},
+		"about an old spec": {conditions: []metav1.Condition{ready}, generation: 3, want: "edited, not observed by the operator yet"},
 		"being deleted":     {conditions: []metav1.Condition{ready}, generation: 2, deleted: &now, want: "being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestMissingCRDIsReported: an informer would only try on.
+// TestMissingCRDIsReported checks that a missing CRD is an error. An informer would only retry.
 func TestMissingCRDIsReported(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler()) // no such CRD
 	defer server.Close()
@@ -163,7 +163,7 @@ func TestMissingCRDIsReported(t *testing.T) {
 	}
 }
 
-// TestFailedPrintIsRetried shows the queue's part without a server.
+// TestFailedPrintIsRetried checks retries of the queue without a server.
 func TestFailedPrintIsRetried(t *testing.T) {
 	out := &flakyWriter{Buffer: gbytes.NewBuffer(), failOn: "deleted"}
 	w := newWatcher(out, "team")
@@ -171,9 +171,9 @@ func TestFailedPrintIsRetried(t *testing.T) {
 	name := cache.ObjectName{Namespace: "shop", Name: "web"}
 	w.printed[name] = "ready, 1/1"
 	if err := w.printDeleted(name); err == nil || w.printed[name] == "" {
-		t.Errorf("got error %v and %q remembered, want an error and the last line", err, w.printed[name])
+		t.Errorf("got error %v and last line %q, want an error and the unchanged last line", err, w.printed[name])
 	}
 	if err := w.printDeleted(name); err != nil || len(w.printed) != 0 {
-		t.Errorf("second try: %v, remembered %v", err, w.printed)
+		t.Errorf("second attempt: %v, printed %v", err, w.printed)
 	}
 }

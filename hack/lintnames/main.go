@@ -1,5 +1,5 @@
-// Command lintnames rejects identifiers, file names and package names that use a word of
-// words.txt: words that a Kubernetes engineer would not search for. It reads Go files only.
+// Command lintnames rejects identifiers, file names and package names in Go files that contain a
+// word of words.txt.
 //
 //	lintnames words.txt DIR...
 package main
@@ -74,7 +74,7 @@ func parseWords(text string) map[string]string {
 	return banned
 }
 
-// checkFile returns a line for each declared name in a file that uses a banned word.
+// checkFile returns one line per name in a file that contains a banned word.
 func checkFile(path string, source any, banned map[string]string) ([]string, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)

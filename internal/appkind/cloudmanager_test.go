@@ -9,10 +9,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-// loadSample is config/samples/cloudmanager.yaml, read as strictly as the API server does.
+// loadSample decodes config/samples/cloudmanager.yaml and rejects unknown fields, as the API server does.
 func loadSample(t *testing.T) *appsapi.CloudManager {
 	t.Helper()
 	content, err := os.ReadFile("../../config/samples/cloudmanager.yaml")
@@ -26,16 +27,20 @@ func loadSample(t *testing.T) *appsapi.CloudManager {
 	return &cm
 }
 
-// A difference inside of db restarts the database of everybody who upgrades the operator.
+// A difference within db restarts the databases of all users on upgrade.
 func TestCloudManagerSampleGolden(t *testing.T) {
-	got, err := yaml.Marshal(CloudManagerComponents(loadSample(t)))
+	var components []appsapi.Component
+	for _, c := range Components(loadSample(t)) {
+		components = append(components, c.Component)
+	}
+	got, err := yaml.Marshal(components)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "cloudmanager.yaml", string(got))
 }
 
-// componentSummary is what of a component is not its pods.
+// componentSummary is a component without its pod settings.
 type componentSummary struct {
 	Name, ResourceName, Type string
 	DependsOn                []string
@@ -43,7 +48,7 @@ type componentSummary struct {
 	Ports                    []appsapi.Port
 }
 
-func summarize(components []appsapi.Component) []componentSummary {
+func summarize(components []desired.ExpandedComponent) []componentSummary {
 	var out []componentSummary
 	for _, c := range components {
 		s := componentSummary{c.Name, c.ResourceName, "neither", c.DependsOn, c.Bindings, nil}
@@ -68,7 +73,7 @@ func TestCloudManagerComponents(t *testing.T) {
 		spec string
 		want []componentSummary
 	}{
-		"nothing but images": {
+		"only images": {
 			spec: `{front: {deployment: {image: f}}, identity: {deployment: {image: i}}, db: {statefulSet: {image: d, storage: {size: 1Gi}}}}`,
 			want: []componentSummary{
 				{Name: "db", Type: "stateful", Ports: mysql},
@@ -84,7 +89,7 @@ func TestCloudManagerComponents(t *testing.T) {
 				{Name: "front", ResourceName: "a", Type: "service", DependsOn: []string{"identity"}, Ports: web},
 			},
 		},
-		"an identity that can be called": {
+		"identity with ports": {
 			spec: `{front: {deployment: {image: f}}, identity: {deployment: {image: i, ports: [{port: 8080, protocol: TCP}]}}, db: {statefulSet: {image: d, storage: {size: 1Gi}}}}`,
 			want: []componentSummary{
 				{Name: "db", Type: "stateful", Ports: mysql},
@@ -92,7 +97,7 @@ func TestCloudManagerComponents(t *testing.T) {
 				{Name: "front", Type: "service", Bindings: toIdentity, Ports: web},
 			},
 		},
-		"a front with ports of its own": {
+		"front with ports": {
 			spec: `{front: {deployment: {image: f, ports: [{name: https, port: 443, targetPort: 8443, protocol: TCP}]}}, identity: {deployment: {image: i}}, db: {statefulSet: {image: d, storage: {size: 1Gi}}}}`,
 			want: []componentSummary{
 				{Name: "db", Type: "stateful", Ports: mysql},
@@ -108,7 +113,7 @@ func TestCloudManagerComponents(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := cm.DeepCopy()
-			if diff := cmp.Diff(tc.want, summarize(CloudManagerComponents(&cm))); diff != "" {
+			if diff := cmp.Diff(tc.want, summarize(Components(&cm))); diff != "" {
 				t.Errorf("components (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, &cm); diff != "" {
@@ -118,7 +123,7 @@ func TestCloudManagerComponents(t *testing.T) {
 	}
 }
 
-// What a deployment says reaches the pods whole.
+// All fields of a deployment are part of its component.
 func TestCloudManagerServiceFields(t *testing.T) {
 	cm := loadSample(t)
 	d := &cm.Spec.Identity.Deployment
@@ -135,25 +140,25 @@ func TestCloudManagerServiceFields(t *testing.T) {
 	}
 }
 
-// What is said of the server reaches it, too.
+// The resources of the StatefulSet are part of the database component.
 func TestCloudManagerDatabaseResources(t *testing.T) {
 	cm := loadSample(t)
 	if err := yaml.UnmarshalStrict([]byte(`{limits: {memory: 2Gi}}`), &cm.Spec.DB.StatefulSet.Resources); err != nil {
 		t.Fatal(err)
 	}
-	if got := CloudManagerComponents(cm)[0].Stateful.Resources.Limits.Memory().String(); got != "2Gi" {
-		t.Errorf("the server may use %s of memory, want 2Gi", got)
+	if got := Components(cm)[0].Stateful.Resources.Limits.Memory().String(); got != "2Gi" {
+		t.Errorf("the server has a memory limit of %s, want 2Gi", got)
 	}
 }
 
 func TestCloudManagerRootPassword(t *testing.T) {
 	tests := map[string]struct {
 		db   string
-		want appsapi.Credential
+		want desired.Credential
 	}{
-		"in the spec":         {db: `{rootPass: "123456"}`, want: appsapi.Credential{Value: "123456"}},
-		"in a Secret":         {db: `{rootPasswordSecretRef: {name: mine, key: pw}}`, want: appsapi.Credential{SecretRef: &appsapi.SecretKeyReference{Name: "mine", Key: "pw"}}},
-		"nowhere: it is made": {db: `{}`},
+		"in the spec": {db: `{rootPass: "123456"}`, want: desired.Credential{Value: "123456"}},
+		"in a Secret": {db: `{rootPasswordSecretRef: {name: mine, key: pw}}`, want: desired.Credential{Credential: appsapi.Credential{SecretRef: &appsapi.SecretKeyReference{Name: "mine", Key: "pw"}}}},
+		"generated":   {db: `{}`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +167,8 @@ func TestCloudManagerRootPassword(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.want.Key, tc.want.File, tc.want.Hashed = "root-password", "root", true
-			account := appsapi.Credential{Key: "password", File: "user", Hashed: true}
-			if diff := cmp.Diff([]appsapi.Credential{tc.want, account}, CloudManagerComponents(&cm)[0].Stateful.Credentials); diff != "" {
+			account := desired.Credential{Credential: appsapi.Credential{Key: "password"}, File: "user", Hashed: true}
+			if diff := cmp.Diff([]desired.Credential{tc.want, account}, Components(&cm)[0].Credentials); diff != "" {
 				t.Errorf("credentials (-want +got):\n%s", diff)
 			}
 		})

@@ -2,8 +2,8 @@ package appkind
 
 import appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 
-// AppStackRevisionSpec is what is remembered of a stack: what runs, not whether hands are off,
-// nor how much is remembered. limit is how many specs are; 0 means the default.
+// AppStackRevisionSpec returns the part of a stack that a revision stores: the components, without suspend
+// and limits. limit is the number of revisions to keep; 0 means the default.
 func AppStackRevisionSpec(stack *appsapi.AppStack) (spec any, limit int32) {
 	stored := appsapi.AppStackSpec{Components: stack.Spec.Components}
 	if l := stack.Spec.RevisionHistoryLimit; l != nil {
@@ -12,12 +12,21 @@ func AppStackRevisionSpec(stack *appsapi.AppStack) (spec any, limit int32) {
 	return stored, limit
 }
 
-// CloudManagerRevisionSpec is what is remembered of a CloudManagerComponents: what runs, not the password,
-// which everybody who may read revisions could read, and not what becomes of data one day.
-// The password is left out rather than replaced by a word: going back must not make that
-// word the password.
+// CloudManagerRevisionSpec returns the part of a CloudManager that a revision stores, without the deletion
+// policy and the password: anyone with read access to revisions could read it. The password is omitted
+// instead of replaced by a placeholder, so that a rollback does not set the placeholder.
 func CloudManagerRevisionSpec(cm *appsapi.CloudManager) (spec any, limit int32) {
 	stored := cm.Spec
 	stored.DeletionPolicy, stored.DB.RootPass = "", ""
 	return stored, 0
+}
+
+// AppStackDeletionPolicy returns the deletion policy of a stack.
+func AppStackDeletionPolicy(stack *appsapi.AppStack) appsapi.DeletionPolicy {
+	return stack.Spec.DeletionPolicy
+}
+
+// CloudManagerDeletionPolicy returns the deletion policy of a CloudManager.
+func CloudManagerDeletionPolicy(cm *appsapi.CloudManager) appsapi.DeletionPolicy {
+	return cm.Spec.DeletionPolicy
 }

@@ -10,7 +10,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Revisions can be read by people who may not read Secrets.
+// Users without access to Secrets can read revisions.
 func TestCloudManagerRevisionSpecOmitsPassword(t *testing.T) {
 	cm := &appsapi.CloudManager{Spec: appsapi.CloudManagerSpec{
 		DeletionPolicy: appsapi.DeletionDelete,
@@ -26,14 +26,14 @@ func TestCloudManagerRevisionSpecOmitsPassword(t *testing.T) {
 	}
 	const want = `{"front":{"deployment":{"image":""}},"identity":{"deployment":{"image":""}},"db":{"statefulSet":{"image":"mariadb:10.3.35","storage":{"size":"20Gi"}}}}`
 	if string(got) != want || limit != 0 {
-		t.Errorf("remembered %s (limit %d), want %s", got, limit, want)
+		t.Errorf("stored %s (limit %d), want %s", got, limit, want)
 	}
 	if diff := cmp.Diff(before, cm); diff != "" {
 		t.Errorf("the object was changed (-before +after):\n%s", diff)
 	}
 }
 
-// Taking the hands off is no change of what runs.
+// Suspending an application does not change its components.
 func TestAppStackRevisionSpecOmitsSuspend(t *testing.T) {
 	stack := &appsapi.AppStack{Spec: appsapi.AppStackSpec{
 		DeletionPolicy: appsapi.DeletionDelete, Suspend: true, RevisionHistoryLimit: new(int32(3)),
@@ -41,6 +41,6 @@ func TestAppStackRevisionSpecOmitsSuspend(t *testing.T) {
 	}}
 	spec, limit := AppStackRevisionSpec(stack)
 	if diff := cmp.Diff(any(appsapi.AppStackSpec{Components: []appsapi.Component{{Name: "web"}}}), spec); diff != "" || limit != 3 {
-		t.Errorf("limit %d, want 3; remembered (-want +got):\n%s", limit, diff)
+		t.Errorf("limit %d, want 3; stored (-want +got):\n%s", limit, diff)
 	}
 }

@@ -13,49 +13,51 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/fieldmanager"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
-// createOnly is the resourceVersion of an apply that may only create: no live object
-// can have it, and it is not checked when there is none.
+// createOnly is the resourceVersion of an apply that must create the object: no live object has
+// this version, and the API server ignores the version if the object does not exist.
 const createOnly = "1"
 
-// ErrStale says that the world is not as it was decided on: look again, then decide.
+// ErrStale means that an object has changed since it was read: observe and plan again.
 var ErrStale = errors.New("changed since it was read")
 
-// Action is what an apply did.
+// Action is the effect of an apply.
 type Action string
 
-// What an apply did.
+// Effects of an apply.
 const (
 	Unchanged Action = ""
 	Created   Action = "Created"
-	Updated   Action = "Updated"  // to a new wish
-	Repaired  Action = "Repaired" // to the same wish as before
+	Updated   Action = "Updated"  // to a new configuration
+	Repaired  Action = "Repaired" // drift from the same configuration was corrected
 	Adopted   Action = "Adopted"
 )
 
-// Result of an apply.
+// Result is the result of an apply.
 type Result struct {
-	// Object as it is now.
+	// Object is the current object.
 	Object client.Object
 	Action Action
-	// RequeueAfter is how long a repair is held back, because the object was repaired too often.
+	// RequeueAfter is set if a repair is delayed because the object was repaired too often.
 	RequeueAfter time.Duration
-	// ContentionStarted is set once, when that begins.
+	// ContentionStarted is set once, when repairs start to be delayed.
 	ContentionStarted bool
-	// ContentionRemaining is how long the object must be left in peace until that is over.
+	// TakenOver are fields of other managers that were removed with permission.
+	TakenOver []fieldmanager.ForeignField
+	// ContentionRemaining is how long the object must stay unchanged until the contention ends.
 	ContentionRemaining time.Duration
-	// DesiredGeneration is the generation that has to be observed before the status of the object
-	// tells what became of our wish. Later ones are no concern of its pods.
+	// DesiredGeneration is the generation that contains the applied configuration. A status with a
+	// lower observedGeneration is outdated; later generations do not affect the pods.
 	DesiredGeneration int64
 }
 
 // Applier writes children.
 type Applier struct {
-	// MaxBackoff is the longest time between two tries of what the API server refuses.
+	// MaxBackoff is the maximum delay between retries of rejected writes.
 	MaxBackoff time.Duration
 
 	cache      client.Reader
@@ -65,15 +67,15 @@ type Applier struct {
 	childCache childCache
 }
 
-// New returns an Applier that reads children from a cache, and where only the truth will
-// do from live.
+// New returns an Applier. It reads children from a cache, and from apiReader where outdated state
+// would be unsafe.
 func New(cache, apiReader client.Reader, writer client.Client, clk clock.PassiveClock) *Applier {
 	return &Applier{MaxBackoff: defaultMaxBackoff, cache: cache, apiReader: apiReader, writer: writer, clock: clk, childCache: childCache{owners: map[types.UID]map[key]*entry{}}}
 }
 
-// Observe returns a child as we know it best: from the cache, or as the API server
-// answered a write that the cache has not seen. It is nil when there is none, or none
-// with our label. The object must not be changed.
+// Observe returns the newest known version of a child: from the cache, or the response to a write
+// that the cache does not show yet. The result is nil if the child does not exist or lacks our
+// label. Callers must not change the returned object.
 func (a *Applier) Observe(ctx context.Context, owner desired.Owner, id desired.ID) (client.Object, error) {
 	cached, err := a.get(ctx, a.cache, owner.Namespace, id)
 	if err != nil {
@@ -86,19 +88,20 @@ func (a *Applier) Observe(ctx context.Context, owner desired.Owner, id desired.I
 	return a.childCache.newest(k, owner.UID, cached, a.clock.Now()), nil
 }
 
-// NotYetCached are the children of an owner that we wrote and that lists of the cache may lack.
+// NotYetCached returns the children of an owner that were written and may be missing in lists of
+// the cache.
 func (a *Applier) NotYetCached(owner desired.Owner) []desired.ID {
 	return a.childCache.notYetCached(owner.UID)
 }
 
-// InSync says whether a child was found to be what it should be and nothing has changed since
-// that could make it differ.
+// InSync reports whether a child matched its configuration at the last comparison, and nothing
+// relevant has changed since.
 func (a *Applier) InSync(owner desired.Owner, child desired.Child, current client.Object) bool {
-	return a.childCache.inSync(key{child.ID, owner.Namespace}, owner.UID, child.InputHash, current)
+	return a.childCache.inSync(owner.Keys, key{child.ID, owner.Namespace}, owner.UID, child.InputHash, current)
 }
 
-// Apply makes a child what it should be. current is what Observe returned. With holdPodTemplate
-// the pods of a child that exists stay as they are.
+// Apply applies the configuration of a child. current is the result of Observe. With
+// holdPodTemplate the pod template of an existing child stays unchanged.
 func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, holdPodTemplate bool) (Result, error) {
 	k := key{child.ID, owner.Namespace}
 	conflict, fresh := a.childCache.nameConflict(k, owner.UID, a.clock.Now())
@@ -106,7 +109,7 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 		return Result{}, conflict
 	}
 	if current == nil && conflict != nil {
-		// Only a read tells whether the name is free by now.
+		// Only a live read can tell whether the name is free now.
 		live, err := a.get(ctx, a.apiReader, owner.Namespace, child.ID)
 		if err != nil {
 			return Result{}, err
@@ -127,7 +130,7 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 	switch {
 	case outcomeUnknown(err):
 		a.childCache.resetDesiredGeneration(k, owner.UID)
-	case err != nil: // what was seen may be of the time before a write that was lost
+	case err != nil: // current may be older than a write whose response was lost
 		result.DesiredGeneration = a.childCache.updateDesiredGeneration(k, owner.UID, nil, nil)
 	default:
 		result.DesiredGeneration = a.childCache.updateDesiredGeneration(k, owner.UID, current, result.Object)
@@ -135,7 +138,7 @@ func (a *Applier) Apply(ctx context.Context, owner desired.Owner, child desired.
 	return result, err
 }
 
-// create applies a child that does not exist as far as we know.
+// create applies a child that does not exist according to the cache.
 func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired.Child) (Result, error) {
 	k := key{child.ID, owner.Namespace}
 	config, err := child.Render(nil)
@@ -156,7 +159,7 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 		if err != nil {
 			return Result{}, err
 		}
-		if live != nil { // it lost the label that our cache selects on, or its answer did not come
+		if live != nil { // the child lost the label that the cache selects, or the response to its creation was lost
 			return a.update(ctx, owner, child, live, updateOptions{repairCounted: recreating})
 		}
 		if err := a.verifyOwner(ctx, owner, child.ID); err != nil {
@@ -176,11 +179,12 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	if err != nil {
 		return Result{}, err
 	}
-	if live == nil { // gone again
-		return Result{}, stale(owner, child.ID)
+	if live == nil { // deleted meanwhile
+		return Result{}, staleError(owner, child.ID)
 	}
 	if _, err := ownership.CheckOwnership(owner, child.ID, live); err == nil && !recreating {
-		// Made before we started. Our cache is behind, and may be with its owner, too.
+		// The child was created before this process started, and the cache does not show it yet.
+		// The cached owner may be outdated, too.
 		if err := a.verifyOwner(ctx, owner, child.ID); err != nil {
 			return Result{}, err
 		}
@@ -188,9 +192,8 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	return a.update(ctx, owner, child, live, updateOptions{repairCounted: recreating})
 }
 
-// updateOptions a child that exists is applied.
 type updateOptions struct {
-	repairCounted   bool // this repair was counted before
+	repairCounted   bool // this repair was already counted
 	holdPodTemplate bool
 }
 
@@ -198,7 +201,7 @@ type updateOptions struct {
 func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired.Child, current client.Object, opts updateOptions) (Result, error) {
 	k := key{child.ID, owner.Namespace}
 	if !opts.holdPodTemplate && a.InSync(owner, child, current) {
-		return Result{Object: current}, nil // without making the wish again
+		return Result{Object: current}, nil // without rendering
 	}
 	adopting, err := ownership.CheckOwnership(owner, child.ID, current)
 	if err != nil {
@@ -207,7 +210,7 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 	config, err := child.Render(current)
 	var incompatible *desired.IncompatibleError
 	if errors.As(err, &incompatible) {
-		conflict := ownership.NewNameConflict(owner, child.ID, "cannot be taken over: "+incompatible.Message)
+		conflict := ownership.NewNameConflict(owner, child.ID, "cannot be adopted: "+incompatible.Message)
 		conflict.Incompatible = true
 		return Result{Object: current}, conflict
 	}
@@ -224,13 +227,14 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 	if err != nil || upToDate {
 		return Result{Object: current}, err
 	}
-	if err := a.childCache.pendingRejection(k, owner.UID, config.Fingerprint(), current, a.clock.Now()); err != nil {
+	if err := a.childCache.knownFailure(k, owner.UID, config.Fingerprint(), current, a.clock.Now()); err != nil {
 		return Result{Object: current}, err
 	}
 	action := Updated
 	switch {
-	// The annotation outlives us; memory outlives somebody who changes the annotation.
-	case current.GetAnnotations()[appsapi.AnnotationAppliedHash] == config.Hash(), a.childCache.sameFingerprint(k, owner.UID, config, current):
+	// The hash of the applied configuration is stored twice: the annotation remains after a restart of
+	// the operator, childCache remains if another client changes the annotation.
+	case config.AppliedTo(current), a.childCache.sameFingerprint(k, owner.UID, config, current):
 		action = Repaired
 	case adopting:
 		action = Adopted
@@ -246,65 +250,60 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 		}
 	}
 	fingerprint := config.Fingerprint()
-	applied, err := a.applyAtVersion(ctx, owner, child.ID, config, current)
+	applied, takenOver, err := a.applyAtVersion(ctx, owner, child.ID, config, current)
 	a.childCache.recordWriteResult(k, owner.UID, fingerprint, current, err, a.clock.Now(), a.MaxBackoff)
+	result := Result{Object: current, TakenOver: takenOver}
 	if apierrors.IsConflict(err) || uidMismatch(err) {
-		return Result{Object: current}, stale(owner, child.ID)
+		return result, staleError(owner, child.ID)
 	}
 	if err != nil {
-		return Result{Object: current}, err
+		return result, err
 	}
-	return Result{Object: applied, Action: action}, nil
+	result.Object, result.Action = applied, action
+	return result, nil
 }
 
-// applyAtVersion applies to an object as it was seen.
-func (a *Applier) applyAtVersion(ctx context.Context, owner desired.Owner, id desired.ID, config *desired.Config, current client.Object) (client.Object, error) {
-	want, err := config.Fields()
+// applyAtVersion applies a configuration if the object still has the observed version.
+func (a *Applier) applyAtVersion(ctx context.Context, owner desired.Owner, id desired.ID, config *desired.Config, current client.Object) (
+	applied client.Object, takenOver []fieldmanager.ForeignField, err error) {
+	version, takenOver, err := a.resolveUnionConflicts(ctx, owner, id, config, current)
 	if err != nil {
-		return nil, err
-	}
-	paths, err := ownership.UnionConflicts(want, current)
-	if err != nil {
-		return nil, err
-	}
-	version := current.GetResourceVersion()
-	if len(paths) > 0 {
-		if version, err = a.transferOwnership(ctx, owner, id, current, paths); err != nil {
-			return nil, err
-		}
+		return nil, nil, err
 	}
 	if config.HoldsPodTemplate() {
 		live, err := a.getUnchanged(ctx, owner, id, current.GetUID(), version)
 		if err != nil {
-			return nil, err
+			return nil, takenOver, err
 		}
-		if err := config.KeepPodTemplate(live); err != nil {
-			return nil, err
+		if err := config.SendLivePodTemplate(live); err != nil {
+			return nil, takenOver, err
 		}
 	}
-	return a.patch(ctx, owner, id, config, current.GetUID(), version)
+	applied, err = a.patch(ctx, owner, id, config, current.GetUID(), version)
+	return applied, takenOver, err
 }
 
-// getUnchanged reads a child with its managedFields, which the cache does not keep.
+// getUnchanged reads a child with its managedFields, which the cache does not contain. It returns
+// ErrStale if the child has changed.
 func (a *Applier) getUnchanged(ctx context.Context, owner desired.Owner, id desired.ID, uid types.UID, version string) (client.Object, error) {
 	live, err := a.get(ctx, a.apiReader, owner.Namespace, id)
 	if err != nil {
 		return nil, err
 	}
 	if live == nil || live.GetUID() != uid || live.GetResourceVersion() != version {
-		return nil, stale(owner, id)
+		return nil, staleError(owner, id)
 	}
 	return live, nil
 }
 
-// isUpToDate says whether a child is as we want it, without a call: from memory if nothing
-// changed since, otherwise by looking at the fields that we hold.
+// isUpToDate reports whether a child matches its configuration, without a request: from the cache
+// if nothing has changed since the last comparison, otherwise by comparing our fields.
 func (a *Applier) isUpToDate(owner desired.Owner, k key, config *desired.Config, live client.Object) (bool, error) {
-	unchanged, specUnchanged, previous := a.childCache.compareKnown(k, owner.UID, config, live)
+	unchanged, specUnchanged, previous := a.childCache.unchangedSinceComparison(k, owner.UID, config, live)
 	if unchanged {
 		return true, nil
 	}
-	current, err := ownership.CompareMetadata(owner, config, live)
+	current, err := fieldmanager.CompareMetadata(owner, config, live)
 	if err != nil || current != previous.metadata {
 		return false, err
 	}
@@ -313,7 +312,7 @@ func (a *Applier) isUpToDate(owner desired.Owner, k key, config *desired.Config,
 		if err != nil {
 			return false, err
 		}
-		current, err := ownership.Compare(want, live)
+		current, err := fieldmanager.Compare(want, live)
 		if err != nil || current != previous.fields {
 			return false, err
 		}
@@ -322,9 +321,9 @@ func (a *Applier) isUpToDate(owner desired.Owner, k key, config *desired.Config,
 	return true, nil
 }
 
-// patch sends an apply and remembers the answer.
+// patch sends an apply and records the response.
 func (a *Applier) patch(ctx context.Context, owner desired.Owner, id desired.ID, config *desired.Config, uid types.UID, resourceVersion string) (client.Object, error) {
-	want, err := config.Fields() // before it gets what is only sent
+	want, err := config.Fields() // before Patch adds fields that are sent but not owned
 	if err != nil {
 		return nil, err
 	}
@@ -337,27 +336,28 @@ func (a *Applier) patch(ctx context.Context, owner desired.Owner, id desired.ID,
 		return nil, err
 	}
 	err = a.writer.Patch(ctx, applied, client.RawPatch(types.ApplyPatchType, body),
-		client.FieldOwner(appsapi.FieldManager), client.ForceOwnership)
+		client.FieldOwner(owner.Keys.FieldManager), client.ForceOwnership)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil, &ownership.Terminating{Child: id, Namespace: owner.Namespace, Message: "cannot be created, because its namespace is being deleted"}
+		return nil, &ownership.Terminating{Child: id, Namespace: owner.Namespace,
+			Message: "cannot be created because its namespace is being deleted"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("apply %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
 	}
 	applied.SetManagedFields(nil)
 	var applyDivergence divergence
-	if applyDivergence.fields, err = ownership.Compare(want, applied); err != nil {
+	if applyDivergence.fields, err = fieldmanager.Compare(want, applied); err != nil {
 		return nil, err
 	}
-	if applyDivergence.metadata, err = ownership.CompareMetadata(owner, config, applied); err != nil {
+	if applyDivergence.metadata, err = fieldmanager.CompareMetadata(owner, config, applied); err != nil {
 		return nil, err
 	}
 	a.childCache.recordApplied(key{id, owner.Namespace}, owner.UID, config, applied, applyDivergence, a.clock.Now())
 	return applied, nil
 }
 
-// uidMismatch is the answer when another object of the same name has taken the place of
-// the one we looked at.
+// uidMismatch reports whether an error means that an object was replaced by another object with the
+// same name.
 func uidMismatch(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -371,6 +371,6 @@ func uidMismatch(err error) bool {
 	return false
 }
 
-func stale(owner desired.Owner, id desired.ID) error {
+func staleError(owner desired.Owner, id desired.ID) error {
 	return fmt.Errorf("apply %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, ErrStale)
 }

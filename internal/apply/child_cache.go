@@ -9,68 +9,73 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
 const (
-	// cacheLagTolerance is how long the answer to a write may be newer than the cache. After that
-	// the cache is believed: a create-only apply finds out for certain.
+	// cacheLagTolerance is how long the response to a write may be newer than the cache. After that
+	// time the cache is trusted: a create-only apply is safe anyway.
 	cacheLagTolerance = 10 * time.Second
 
-	// Repairs of one object: two controllers that fight must not melt the API server.
+	// Limits for repairs of one object: contention between two controllers must not overload the
+	// API server.
 	repairBurst     = 5
 	repairPerSecond = 1
 )
 
-// key is a child in its namespace.
+// key identifies a child in its namespace.
 type key struct {
 	desired.ID
 	Namespace string
 }
 
-// childCache is what we know of children beyond the cache. All of it can be lost: it saves
-// calls, it decides nothing.
+// childCache contains state of children that the informer cache does not have, such as responses to
+// writes, conflicts and rejections. It saves requests. Losing it in a restart is safe.
 type childCache struct {
 	mu     sync.Mutex
 	owners map[types.UID]map[key]*entry
 }
 
 type entry struct {
-	// What the last answer of the API server looked like.
+	// The last response of the API server.
 	uid             types.UID
 	fingerprint     string
 	resourceVersion string
 	generation      int64
 	metadataHash    uint64
 	divergence      divergence
-	// inputHash is what the wish was made from, if the object was then as we hold it; 0 otherwise.
+	// inputHash identifies the inputs of the configuration if the object matched it; 0 otherwise.
 	inputHash uint64
 
-	// desiredGeneration is the generation in which we last changed something for the pods.
+	// desiredGeneration is the last generation in which we changed the pods.
 	desiredGeneration int64
 
 	// latest is newer than the cache; nil once the cache has caught up.
 	latest   client.Object
 	latestAt time.Time
 
-	// nameConflict is set while the name is somebody else's, which no cache shows; asked at.
+	// nameConflict is set while an object of another owner has the name of the child. The cache
+	// does not contain that object. nameConflictAt is the time of the last check.
 	nameConflict   *ownership.NameConflict
 	nameConflictAt time.Time
 
 	repairs   *rate.Limiter
-	contended bool // repairs are being held back
+	contended bool // repairs are delayed
 
-	rejection *rejection // nil when the last write was accepted
+	rejection *rejection // nil if the last write was accepted
 
-	createOutcomeUnknown bool // it may have been made: the answer was lost
+	fieldConflict *fieldConflict // the last conflict, see knownFieldConflict
+
+	createOutcomeUnknown bool // the response to the creation was lost, so the child may exist
 }
 
-// divergence is what an answer had instead of what we sent, see compare.
+// divergence is how a response differs from the configuration, see fieldmanager.Compare.
 type divergence struct{ fields, metadata string }
 
-// entry returns what is known of a child. The caller holds the lock.
+// entry returns the entry of a child. The caller holds the lock.
 func (cc *childCache) entry(k key, owner types.UID) *entry {
 	children := cc.owners[owner]
 	if children == nil {
@@ -85,7 +90,7 @@ func (cc *childCache) entry(k key, owner types.UID) *entry {
 	return e
 }
 
-// newest returns the later of what the cache has and what we were last answered.
+// newest returns the cached object or our last response, whichever is later.
 func (cc *childCache) newest(k key, owner types.UID, cached client.Object, now time.Time) client.Object {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -100,8 +105,8 @@ func (cc *childCache) newest(k key, owner types.UID, cached client.Object, now t
 	return e.latest
 }
 
-// notYetCached are the children of an owner that were answered to a write and that the cache may
-// not show yet.
+// notYetCached returns the children of an owner that were written and that the cache may not show
+// yet.
 func (cc *childCache) notYetCached(owner types.UID) []desired.ID {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -114,33 +119,33 @@ func (cc *childCache) notYetCached(owner types.UID) []desired.ID {
 	return ids
 }
 
-// isOlder says whether a is an earlier state of the world than b.
+// isOlder reports whether a has an older resourceVersion than b.
 func isOlder(a, b client.Object) bool {
 	c, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && c < 0
 }
 
-// recordApplied keeps the answer to a write.
+// recordApplied records the response to an apply.
 func (cc *childCache) recordApplied(k key, owner types.UID, config *desired.Config, applied client.Object, applyDivergence divergence, now time.Time) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	e := cc.entry(k, owner)
-	e.recordState(config, applied, applyDivergence)
+	e.storeMatch(config, applied, applyDivergence)
 	e.latest, e.latestAt, e.nameConflict = applied, now, nil
 }
 
-// recordWritten keeps the answer to a write of something that is not held.
+// recordWritten records the response to a create or patch request that is not an apply.
 func (cc *childCache) recordWritten(k key, owner types.UID, written client.Object, now time.Time) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	e := cc.entry(k, owner)
-	if e.uid != written.GetUID() { // what was found of another object does not count
+	if e.uid != written.GetUID() { // comparisons with a replaced object do not count
 		e.fingerprint, e.generation, e.inputHash = "", 0, 0
 	}
 	e.uid, e.latest, e.latestAt = written.GetUID(), written, now
 }
 
-// recordOwned notes that a child of ours exists.
+// recordOwned records the UID of a child that the cache shows.
 func (cc *childCache) recordOwned(k key, owner, uid types.UID) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -149,22 +154,24 @@ func (cc *childCache) recordOwned(k key, owner, uid types.UID) {
 	}
 }
 
-// recordState notes that live is as we hold it.
-func (e *entry) recordState(config *desired.Config, live client.Object, applyDivergence divergence) {
+// storeMatch records that live matches the configuration.
+func (e *entry) storeMatch(config *desired.Config, live client.Object, applyDivergence divergence) {
 	e.uid, e.resourceVersion, e.generation, e.metadataHash = live.GetUID(), live.GetResourceVersion(), generation(live), metadataHash(live)
 	e.fingerprint, e.divergence, e.inputHash = config.Fingerprint(), applyDivergence, 0
 }
 
-// markInSync notes that live, which was looked at last, is as a wish of this basis holds it.
+// markInSync records that the configuration rendered from these inputs matches the object of the
+// last comparison.
 func (cc *childCache) markInSync(k key, owner types.UID, inputHash uint64) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	cc.entry(k, owner).inputHash = inputHash
 }
 
-// inSync says whether live is as a wish of this basis holds it, because neither has changed
-// since that was found out, but for a status that no wish is made of.
-func (cc *childCache) inSync(k key, owner types.UID, inputHash uint64, live client.Object) bool {
+// inSync reports whether live matches the configuration rendered from these inputs, because live
+// and the inputs have not changed since the last comparison. Changes of the status do not count
+// unless rendering depends on the status.
+func (cc *childCache) inSync(keys *appsapi.Keys, k key, owner types.UID, inputHash uint64, live client.Object) bool {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	e := cc.owners[owner][k]
@@ -172,12 +179,12 @@ func (cc *childCache) inSync(k key, owner types.UID, inputHash uint64, live clie
 		return false
 	}
 	return e.resourceVersion == live.GetResourceVersion() ||
-		e.generation != 0 && e.generation == generation(live) && e.metadataHash == metadataHash(live) && !desired.RenderUsesStatus(live)
+		e.generation != 0 && e.generation == generation(live) && e.metadataHash == metadataHash(live) && !desired.RenderUsesStatus(keys, live)
 }
 
-// compareKnown says whether live was looked at before with the same wish, and was then as we
-// hold it: all of it, or all but its metadata.
-func (cc *childCache) compareKnown(k key, owner types.UID, config *desired.Config, live client.Object) (unchanged, specUnchanged bool, previous divergence) {
+// unchangedSinceComparison reports which parts of live are unchanged since the last comparison with this
+// configuration: the whole object, or at least the spec. previous is the result of that comparison.
+func (cc *childCache) unchangedSinceComparison(k key, owner types.UID, config *desired.Config, live client.Object) (unchanged, specUnchanged bool, previous divergence) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	e := cc.entry(k, owner)
@@ -187,7 +194,7 @@ func (cc *childCache) compareKnown(k key, owner types.UID, config *desired.Confi
 	return e.resourceVersion == live.GetResourceVersion(), e.generation != 0 && e.generation == generation(live), e.divergence
 }
 
-// sameFingerprint says whether this object was made the same wish before.
+// sameFingerprint reports whether the same configuration was applied to this object before.
 func (cc *childCache) sameFingerprint(k key, owner types.UID, config *desired.Config, live client.Object) bool {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -195,11 +202,11 @@ func (cc *childCache) sameFingerprint(k key, owner types.UID, config *desired.Co
 	return e.uid == live.GetUID() && e.fingerprint == config.Fingerprint()
 }
 
-// recordMatching notes that live, which changed, is still as we hold it.
+// recordMatching records that live has changed but still matches the configuration.
 func (cc *childCache) recordMatching(k key, owner types.UID, config *desired.Config, live client.Object, applyDivergence divergence) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
-	cc.entry(k, owner).recordState(config, live, applyDivergence)
+	cc.entry(k, owner).storeMatch(config, live, applyDivergence)
 }
 
 func (cc *childCache) setNameConflict(k key, owner types.UID, conflict *ownership.NameConflict, now time.Time) {
@@ -209,8 +216,8 @@ func (cc *childCache) setNameConflict(k key, owner types.UID, conflict *ownershi
 	e.nameConflict, e.nameConflictAt = conflict, now
 }
 
-// nameConflict returns whose the name was when we last asked, and whether that is fresh: pods
-// that come and go wake us, but say nothing about it.
+// nameConflict returns the last known name conflict, and whether the last check was recent:
+// reconciles that are triggered by pod events must not check again.
 func (cc *childCache) nameConflict(k key, owner types.UID, now time.Time) (conflict *ownership.NameConflict, fresh bool) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -218,8 +225,8 @@ func (cc *childCache) nameConflict(k key, owner types.UID, now time.Time) (confl
 	return e.nameConflict, e.nameConflict != nil && !e.nameConflict.Incompatible && now.Sub(e.nameConflictAt) < cacheLagTolerance
 }
 
-// allowRepair takes from the bucket of an object. When it is empty it says how long to
-// wait, and whether that is news.
+// allowRepair takes a token from the rate limiter of an object. If no token is left, it returns how
+// long to wait, and whether the contention starts now.
 func (cc *childCache) allowRepair(k key, owner types.UID, now time.Time) (wait time.Duration, contentionStarted bool) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -236,8 +243,8 @@ func (cc *childCache) allowRepair(k key, owner types.UID, now time.Time) (wait t
 	return time.Duration(missingTokens*float64(time.Second)/repairPerSecond) + time.Millisecond, contentionStarted
 }
 
-// contentionRemaining says how long nobody may touch an object until the fight over it is over: the
-// bucket is full again. It is 0 when there is none.
+// contentionRemaining returns how long an object must stay unchanged until the rate limiter is full
+// again and the contention ends. The result is 0 without a contention.
 func (cc *childCache) contentionRemaining(k key, owner types.UID, now time.Time) time.Duration {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -249,7 +256,8 @@ func (cc *childCache) contentionRemaining(k key, owner types.UID, now time.Time)
 	return time.Duration(missingTokens*float64(time.Second)/repairPerSecond) + time.Millisecond
 }
 
-// endContention ends a fight when the bucket is full, and returns what it lacks.
+// endContention returns how many tokens of the rate limiter are missing, and ends the contention if
+// none is missing.
 func (e *entry) endContention(now time.Time) (missingTokens float64) {
 	if e.repairs == nil {
 		return 0
@@ -261,33 +269,35 @@ func (e *entry) endContention(now time.Time) (missingTokens float64) {
 	return missingTokens
 }
 
-// updateDesiredGeneration notes and returns the generation in which our wish for the pods is; before is nil
-// for a new object. A generation also counts annotations of others, which change nothing.
-func (cc *childCache) updateDesiredGeneration(k key, owner types.UID, before, now client.Object) int64 {
+// updateDesiredGeneration records and returns the generation that contains our pod template.
+// previous is nil for a new object. The generation also increases for changes that do not affect
+// the pods, such as annotations that other clients set.
+func (cc *childCache) updateDesiredGeneration(k key, owner types.UID, previous, now client.Object) int64 {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	e := cc.entry(k, owner)
-	if now != nil && (before == nil || e.desiredGeneration == 0 || health.AffectsPods(before, now)) {
+	if now != nil && (previous == nil || e.desiredGeneration == 0 || health.AffectsPods(previous, now)) {
 		e.desiredGeneration = now.GetGeneration()
 	}
 	return e.desiredGeneration
 }
 
-// resetDesiredGeneration forgets in which generation our wish is: the next one that is seen counts.
+// resetDesiredGeneration discards the recorded generation, so that the generation of the next
+// observed object is recorded.
 func (cc *childCache) resetDesiredGeneration(k key, owner types.UID) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	cc.entry(k, owner).desiredGeneration = 0
 }
 
-// wasOwned says whether we have written or seen this child before.
+// wasOwned reports whether this child was written or observed before.
 func (cc *childCache) wasOwned(k key, owner types.UID) bool {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	return cc.entry(k, owner).uid != ""
 }
 
-// mayExist says the same, also of a child of which we do not know whether it was made.
+// mayExist reports whether wasOwned is true, or the outcome of a creation is unknown.
 func (cc *childCache) mayExist(k key, owner types.UID) bool {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -295,7 +305,7 @@ func (cc *childCache) mayExist(k key, owner types.UID) bool {
 	return e.uid != "" || e.createOutcomeUnknown
 }
 
-// dropDeleted forgets an answer about an object that the cache saw go.
+// dropDeleted drops the recorded response for an object that the cache shows as deleted.
 func (cc *childCache) dropDeleted(k key, owner, uid types.UID) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -304,7 +314,7 @@ func (cc *childCache) dropDeleted(k key, owner, uid types.UID) {
 	}
 }
 
-// dropOwner drops everything about the children of an owner.
+// dropOwner drops all entries of an owner.
 func (cc *childCache) dropOwner(owner types.UID) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()

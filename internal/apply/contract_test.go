@@ -21,12 +21,12 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/ownership"
+	"github.com/holdfast-dev/holdfast/internal/fieldmanager"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/gatewayapi"
 )
 
-// preexistingObjects is what lives already, and lets us in, in some of the golden cases.
+// preexistingObjects are existing objects that may be adopted, by golden case.
 var preexistingObjects = map[string][]string{
 	"live-count":   {foreignDeployment("7", "app")},
 	"adopted":      {foreignDeployment("3", "nginx"), foreignService},
@@ -59,7 +59,7 @@ kind: Service
 metadata: {name: web, annotations: {apps.holdfast.dev/adopt: "true"}}
 spec: {selector: {app: web}, ports: [{port: 80}]}`
 
-// apiServer is a real API server, and what was asked of it.
+// apiServer is a real API server that counts requests.
 type apiServer struct {
 	client.Client
 	config *rest.Config
@@ -97,16 +97,16 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func (a *apiServer) owner(t *testing.T) desired.Owner {
 	t.Helper()
-	return desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: testutil.Namespace(t, a.config),
+	return desired.Owner{Keys: appsapi.DefaultKeys, APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: testutil.Namespace(t, a.config),
 		Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
 }
 
-// applier is one that has just been started.
+// applier returns a new applier.
 func (a *apiServer) applier() *Applier {
 	return New(a.Client, a.Client, a.Client, clocktesting.NewFakePassiveClock(time.Now()))
 }
 
-// createForeign creates an object of somebody else.
+// createForeign creates an object of another owner.
 func (a *apiServer) createForeign(t *testing.T, namespace, text string) {
 	t.Helper()
 	obj := decodeObject(t, text)
@@ -135,10 +135,10 @@ func buildComponent(t *testing.T, owner desired.Owner, spec string) desired.Comp
 	if err := yaml.UnmarshalStrict([]byte(spec), c.Service); err != nil {
 		t.Fatal(err)
 	}
-	return desired.Build(owner, []appsapi.Component{c}, desired.ClusterState{})[0]
+	return desired.Build(owner, desired.ExpandComponents([]appsapi.Component{c}), desired.ClusterState{})[0]
 }
 
-// observeAndApply lets an applier look and act once.
+// observeAndApply observes a child and applies it once.
 func observeAndApply(ctx context.Context, t *testing.T, a *Applier, owner desired.Owner, child desired.Child) (client.Object, Result, error) {
 	t.Helper()
 	current, err := a.Observe(ctx, owner, child.ID)
@@ -151,13 +151,13 @@ func observeAndApply(ctx context.Context, t *testing.T, a *Applier, owner desire
 
 func TestContract(t *testing.T) {
 	a := newAPIServer(t)
-	t.Run("an answer is what was sent", a.testGoldenSpecs)
+	t.Run("response matches the request", a.testGoldenSpecs)
 	t.Run("preconditions", a.testPreconditions)
-	t.Run("rivals", a.testUnionConflicts)
+	t.Run("union conflicts", a.testUnionConflicts)
 }
 
-// testGoldenSpecs applies every golden case: what comes back is what was sent, and whoever
-// starts anew sees that there is nothing to do.
+// testGoldenSpecs applies every golden case: the response matches the request, and after a restart
+// nothing is written.
 func (a *apiServer) testGoldenSpecs(t *testing.T) {
 	for _, name := range []string{"stack", "data"} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func (a *apiServer) testGoldenSpecs(t *testing.T) {
 			if err := yaml.UnmarshalStrict(spec, &components); err != nil {
 				t.Fatal(err)
 			}
-			for _, c := range desired.Build(owner, components, desired.ClusterState{}) {
+			for _, c := range desired.Build(owner, desired.ExpandComponents(components), desired.ClusterState{}) {
 				for _, child := range c.Children {
 					a.testApplyIsIdempotent(t, owner, child)
 				}
@@ -216,8 +216,8 @@ func (a *apiServer) testApplyIsIdempotent(t *testing.T, owner desired.Owner, chi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if projected, err := ownership.Compare(want, result.Object); projected != "" || err != nil {
-		t.Errorf("%s: the answer is not what was sent: %v", child.Kind.Kind, err)
+	if projected, err := fieldmanager.Compare(want, result.Object); projected != "" || err != nil {
+		t.Errorf("%s: the response does not match the request: %v", child.Kind.Kind, err)
 	}
 	restarted := a.applier()
 	current, err := restarted.Observe(t.Context(), owner, child.ID)
@@ -231,7 +231,7 @@ func (a *apiServer) testApplyIsIdempotent(t *testing.T, owner desired.Owner, chi
 	}
 }
 
-// testPreconditions holds what every write leans on.
+// testPreconditions checks the preconditions that every write depends on.
 func (a *apiServer) testPreconditions(t *testing.T) {
 	owner, applier := a.owner(t), a.applier()
 	for _, child := range buildComponent(t, owner, `{image: nginx, ports: [{port: 80}]}`).Children {
@@ -263,7 +263,7 @@ func (a *apiServer) testPreconditions(t *testing.T) {
 			t.Errorf("%s: an old resourceVersion: %v", child.Kind.Kind, err)
 		}
 		if _, err := send(made.GetUID(), made.GetResourceVersion()); err != nil {
-			t.Errorf("%s: as it was seen: %v", child.Kind.Kind, err)
+			t.Errorf("%s: with the observed version: %v", child.Kind.Kind, err)
 		}
 	}
 }

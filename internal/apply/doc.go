@@ -1,13 +1,13 @@
-// Package apply is the only code that writes children: server-side apply with a
-// precondition on every call, nothing when nothing would change.
+// Package apply is the only package that writes children. It uses server-side apply with a
+// precondition on every request, and sends no request if nothing would change.
 //
-//	not in the cache ──► create-only apply ── 201 ──► ours
-//	                          └─ 409 ──► one live read ──► ours? restore : refuse
-//	in the cache ──► ours? ── no ──► refuse, no call
-//	                  └─ yes ──► as we hold it? ── yes ──► no call
-//	                                  └─ no ──► apply with uid and resourceVersion;
-//	                                            what shuts ours out is taken over first
+//	not in the cache ──► create-only apply ── 201 ──► created
+//	                          └─ 409 ──► one live read ──► ours? restore : reject
+//	in the cache ──► ours? ── no ──► reject, no request
+//	                  └─ yes ──► in sync? ── yes ──► no request
+//	                                  └─ no ──► apply with uid and resourceVersion; a conflicting
+//	                                            field of another manager: reject
 //
-// Safety rule: an object that is not ours is never written. Every write carries the
-// uid and resourceVersion it was decided on, or the promise that nothing is there.
+// Safety rule: objects of other owners are never written. Every write carries the uid and
+// resourceVersion of the observed object, or the condition that none exists.
 package apply

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// TestInSync makes the wish for a child anew only when what it is made from has changed, or
-// the child.
+// TestInSync checks that a child is rendered again only if its inputs or the child itself have
+// changed.
 func TestInSync(t *testing.T) {
 	const hash = 7
 	cases := map[string]struct {
@@ -28,18 +28,18 @@ func TestInSync(t *testing.T) {
 		then            func(*childCache)
 		want            bool
 	}{
-		"nothing changed":             {inputHash: hash, resourceVersion: "100", want: true},
-		"the spec changed":            {inputHash: 8, resourceVersion: "100"},
-		"its status changed":          {inputHash: hash, resourceVersion: "101", want: true},
-		"its spec changed":            {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.Generation++ }},
-		"a label of it changed":       {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.Labels = map[string]string{"app": "shop"} }},
-		"an annotation of it changed": {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.Annotations = map[string]string{"app": "shop"} }},
-		"it lost its owner":           {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.OwnerReferences = nil }},
-		"it is being deleted":         {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }},
-		"another child of its name":   {inputHash: hash, uid: "b", resourceVersion: "100"},
-		"its pods have to wait":       {inputHash: hash, resourceVersion: "100", holdPodTemplate: true},
-		"nobody knows the basis":      {inputHash: 0, resourceVersion: "100"},
-		"another wish was made since": {inputHash: hash, resourceVersion: "100", then: func(cache *childCache) {
+		"nothing changed":           {inputHash: hash, resourceVersion: "100", want: true},
+		"inputs changed":            {inputHash: 8, resourceVersion: "100"},
+		"status changed":            {inputHash: hash, resourceVersion: "101", want: true},
+		"spec of the child changed": {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.Generation++ }},
+		"label changed":             {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.Labels = map[string]string{"app": "shop"} }},
+		"annotation changed":        {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.Annotations = map[string]string{"app": "shop"} }},
+		"owner reference removed":   {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.OwnerReferences = nil }},
+		"being deleted":             {inputHash: hash, resourceVersion: "101", change: func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }},
+		"other object of the name":  {inputHash: hash, uid: "b", resourceVersion: "100"},
+		"pod template is held":      {inputHash: hash, resourceVersion: "100", holdPodTemplate: true},
+		"unknown inputs":            {inputHash: 0, resourceVersion: "100"},
+		"other configuration applied since": {inputHash: hash, resourceVersion: "100", then: func(cache *childCache) {
 			cache.recordMatching(webKey, ownerUID, renderConfig(t, "httpd"), deploymentAt("a", "100", 1), divergence{})
 		}},
 	}
@@ -58,36 +58,36 @@ func TestInSync(t *testing.T) {
 			if tc.change != nil {
 				tc.change(live)
 			}
-			owner := desired.Owner{Kind: "AppService", Namespace: "shop", Name: "web", UID: ownerUID}
+			owner := desired.Owner{Keys: appsapi.DefaultKeys, Kind: "AppService", Namespace: "shop", Name: "web", UID: ownerUID}
 			child := desired.Child{ID: webKey.ID, InputHash: tc.inputHash, Render: func(runtime.Object) (*desired.Config, error) {
-				return nil, &desired.IncompatibleError{Message: "far enough"}
+				return nil, &desired.IncompatibleError{Message: "rendered"}
 			}}
 			_, err := a.update(context.Background(), owner, child, live, updateOptions{holdPodTemplate: tc.holdPodTemplate})
 			if inSync := err == nil; inSync != tc.want {
-				t.Errorf("settled: %t (%v), want %t", inSync, err, tc.want)
+				t.Errorf("in sync: %t (%v), want %t", inSync, err, tc.want)
 			}
 		})
 	}
 }
 
-// TestInSyncConsidersStatus goes by the status of a child for as long as old pods of it may need what
-// new ones do not: when the last one is gone, nothing but the status changes.
+// TestInSyncConsidersStatus checks that a status change counts while old pods may have former
+// dependencies: when the last one terminates, only the status changes.
 func TestInSyncConsidersStatus(t *testing.T) {
 	cache := &New(nil, nil, nil, newClock()).childCache
 	child := func(resourceVersion string) *appsv1.Deployment {
 		d := withOwner(deploymentAt("a", resourceVersion, 1))
-		d.Annotations = map[string]string{appsapi.AnnotationPreviousDependsOn: "cache"}
+		d.Annotations = map[string]string{appsapi.DefaultKeys.PreviousDependsOn: "cache"}
 		return d
 	}
 	cache.recordMatching(webKey, ownerUID, renderConfig(t, "nginx"), child("100"), divergence{})
 	cache.markInSync(webKey, ownerUID, 7)
-	if !cache.inSync(webKey, ownerUID, 7, child("100")) || cache.inSync(webKey, ownerUID, 7, child("101")) {
-		t.Error("a status that the wish goes by was not looked at")
+	if !cache.inSync(appsapi.DefaultKeys, webKey, ownerUID, 7, child("100")) || cache.inSync(appsapi.DefaultKeys, webKey, ownerUID, 7, child("101")) {
+		t.Error("a relevant status change was ignored")
 	}
 }
 
-// TestInSyncWithoutGeneration does not take a change of what has no generation for one of its
-// status; nor of what has one that nobody counts.
+// TestInSyncWithoutGeneration checks that any change counts for kinds whose generation the API
+// server does not maintain.
 func TestInSyncWithoutGeneration(t *testing.T) {
 	service := func(resourceVersion string) client.Object {
 		return &corev1.Service{ObjectMeta: deploymentAt("a", resourceVersion, 1).ObjectMeta}
@@ -97,20 +97,21 @@ func TestInSyncWithoutGeneration(t *testing.T) {
 		cache := &New(nil, nil, nil, newClock()).childCache
 		cache.recordMatching(webKey, ownerUID, renderConfig(t, "nginx"), child("100"), divergence{})
 		cache.markInSync(webKey, ownerUID, 7)
-		if !cache.inSync(webKey, ownerUID, 7, child("100")) || cache.inSync(webKey, ownerUID, 7, child("101")) {
-			t.Errorf("a change of %T was not looked at", child("101"))
+		if !cache.inSync(appsapi.DefaultKeys, webKey, ownerUID, 7, child("100")) || cache.inSync(appsapi.DefaultKeys, webKey, ownerUID, 7, child("101")) {
+			t.Errorf("a change of %T was ignored", child("101"))
 		}
 	}
 }
 
-// TestInSyncIsResetForNewObject does not take another object for the one that was looked at, because it was written to since.
+// TestInSyncIsResetForNewObject checks that a write to a recreated object does not make it count as
+// compared.
 func TestInSyncIsResetForNewObject(t *testing.T) {
 	cache := &New(nil, nil, nil, newClock()).childCache
 	cache.recordMatching(webKey, ownerUID, renderConfig(t, "nginx"), deploymentAt("a", "100", 1), divergence{})
 	cache.markInSync(webKey, ownerUID, 7)
 	cache.recordWritten(webKey, ownerUID, deploymentAt("b", "101", 1), newClock().Now())
-	if cache.inSync(webKey, ownerUID, 7, deploymentAt("b", "101", 1)) {
-		t.Error("another object of the same name counts as looked at")
+	if cache.inSync(appsapi.DefaultKeys, webKey, ownerUID, 7, deploymentAt("b", "101", 1)) {
+		t.Error("a recreated object counts as in sync")
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 
 var seed = maphash.MakeSeed()
 
-// metadataHash tells objects apart by the metadata that wishes are made of or held against. A
-// status that changes all the time leaves it as it is.
+// metadataHash hashes the metadata that configurations are rendered from or compared with. Status
+// changes do not affect the hash.
 func metadataHash(obj client.Object) uint64 {
 	type metadataItem struct{ section, key, value string }
 	type reference struct {
@@ -21,7 +21,7 @@ func metadataHash(obj client.Object) uint64 {
 		uid                            types.UID
 		controller, blockOwnerDeletion bool
 	}
-	var sum uint64 // of all entries, because maps have no order
+	var sum uint64 // a sum does not depend on the order of map entries
 	for k, v := range obj.GetLabels() {
 		sum += maphash.Comparable(seed, metadataItem{"labels", k, v})
 	}
@@ -37,8 +37,8 @@ func metadataHash(obj client.Object) uint64 {
 	return sum
 }
 
-// generation counts the specs of an object, and is 0 where nothing does. Of some kinds the API server leaves it as it is,
-// whatever somebody has once written there; of autoscalers, those of some versions.
+// generation returns metadata.generation, or 0 for kinds without generations. Whether a
+// HorizontalPodAutoscaler has a generation depends on the version of Kubernetes.
 func generation(live client.Object) int64 {
 	switch live.(type) {
 	case *corev1.Service, *corev1.ConfigMap, *autoscalingv2.HorizontalPodAutoscaler:

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// get returns nil when there is no such object.
+// get returns nil if the object does not exist.
 func (a *Applier) get(ctx context.Context, reader client.Reader, namespace string, id desired.ID) (client.Object, error) {
 	obj, err := a.newObject(namespace, id)
 	if err != nil {
@@ -27,7 +27,7 @@ func (a *Applier) get(ctx context.Context, reader client.Reader, namespace strin
 	return obj, nil
 }
 
-// newObject is an object of a kind; of one that is not compiled in, a map.
+// newObject returns an empty object of a kind, unstructured if the scheme does not know the kind.
 func (a *Applier) newObject(namespace string, id desired.ID) (client.Object, error) {
 	var obj client.Object = &unstructured.Unstructured{}
 	obj.GetObjectKind().SetGroupVersionKind(id.Kind)

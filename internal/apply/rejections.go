@@ -9,43 +9,44 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/holdfast-dev/holdfast/internal/fieldmanager"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
-// What the API server refuses is tried again ever more rarely, from initialBackoff on. The pace
-// is that of the child: whatever else happens to its application is no reason to ask again.
+// Rejected writes are retried with exponential backoff, starting at initialBackoff. The backoff is
+// per child: other events of the application do not cause a retry.
 const (
 	initialBackoff    = 20 * time.Millisecond
 	defaultMaxBackoff = 5 * time.Minute
 )
 
-// Rejected is what the API server answered before; it is not asked again yet.
+// Rejected is an earlier rejection by the API server; the write is not retried yet.
 type Rejected struct {
-	// Err is the answer.
+	// Err is the error of the API server.
 	Err error
-	// RetryAfter is how long it is not asked again.
+	// RetryAfter is the time until the next attempt.
 	RetryAfter time.Duration
 }
 
 func (r *Rejected) Error() string { return r.Err.Error() }
 
-// Unwrap returns the answer.
+// Unwrap returns the error of the API server.
 func (r *Rejected) Unwrap() error { return r.Err }
 
-// IsRejected says whether the API server heard us and said no, as opposed to not hearing us
-// or being in trouble itself.
+// IsRejected reports whether the API server rejected a request, as opposed to being unreachable or
+// failing itself.
 func IsRejected(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
 	}
 	if strings.Contains(status.Status().Message, "cannot find RESTMapping") {
-		return false // the API server has not noticed yet that our own kind exists
+		return false // the API server does not serve our own kind yet
 	}
 	return status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err)
 }
 
-// rejection is an answer that has to be taken for one until then.
+// rejection is a rejected write that is not retried before retryAt.
 type rejection struct {
 	fingerprint string
 	uid         types.UID
@@ -55,8 +56,8 @@ type rejection struct {
 	retryAt     time.Time
 }
 
-// matches says whether the same wish about the same object was refused. Another wish, or an
-// object that somebody changed, is worth a new question.
+// matches reports whether the same configuration was rejected for the same object. Another
+// configuration or a changed object is applied without delay.
 func (r *rejection) matches(fingerprint string, live client.Object) bool {
 	if r == nil || r.fingerprint != fingerprint {
 		return false
@@ -67,7 +68,7 @@ func (r *rejection) matches(fingerprint string, live client.Object) bool {
 	return r.uid == live.GetUID() && r.generation == live.GetGeneration()
 }
 
-// pendingRejection returns the last answer if it is too soon to ask again; live is nil for a child
+// pendingRejection returns the last rejection if it is too early to retry; live is nil for a child
 // that does not exist.
 func (cc *childCache) pendingRejection(k key, owner types.UID, fingerprint string, live client.Object, now time.Time) error {
 	cc.mu.Lock()
@@ -79,7 +80,7 @@ func (cc *childCache) pendingRejection(k key, owner types.UID, fingerprint strin
 	return &Rejected{Err: r.err, RetryAfter: r.retryAt.Sub(now)}
 }
 
-// recordWriteResult notes the answer to a write; anything but a refusal ends what was before.
+// recordWriteResult records the result of a write; anything but a rejection resets the backoff.
 func (cc *childCache) recordWriteResult(k key, owner types.UID, fingerprint string, live client.Object, err error, now time.Time, maxBackoff time.Duration) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -99,13 +100,14 @@ func (cc *childCache) recordWriteResult(k key, owner types.UID, fingerprint stri
 	}
 }
 
-// outcomeUnknown says whether a write may have been carried out although it failed.
+// outcomeUnknown reports whether a failed write may have been executed.
 func outcomeUnknown(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		return status.Status().Code >= 500
 	}
 	var nameConflict *ownership.NameConflict
+	var fieldConflict *fieldmanager.FieldConflict
 	var terminating *ownership.Terminating
-	return err != nil && !errors.Is(err, ErrStale) && !errors.As(err, &nameConflict) && !errors.As(err, &terminating)
+	return err != nil && !errors.Is(err, ErrStale) && !errors.As(err, &nameConflict) && !errors.As(err, &fieldConflict) && !errors.As(err, &terminating)
 }

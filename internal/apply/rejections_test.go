@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
-// TestRejectedWritesBackOff asks all the time for what is refused: the API server is asked ever more
-// rarely, at most so many times in ten minutes.
+// TestRejectedWritesBackOff retries a rejected write continuously: the API server receives a
+// limited number of requests in ten minutes.
 func TestRejectedWritesBackOff(t *testing.T) {
 	cache, clock := newChildCache(), newClock()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "deployments"}, "web", errors.New("quota"))
@@ -32,11 +32,11 @@ func TestRejectedWritesBackOff(t *testing.T) {
 		}
 	}
 	if tries < 10 || tries > 20 {
-		t.Errorf("asked %d times in ten minutes", tries)
+		t.Errorf("%d requests in ten minutes", tries)
 	}
 }
 
-// TestRejectionEnds tells when there is a reason to ask again at once.
+// TestRejectionEnds checks when a rejected write is retried at once.
 func TestRejectionEnds(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "deployments"}, "web", errors.New("quota"))
 	live := deploymentAt("a", "100", 1)
@@ -47,17 +47,17 @@ func TestRejectionEnds(t *testing.T) {
 		elapsed     time.Duration
 		ended       bool
 	}{
-		"nothing happened":          {fingerprint: "wish", live: live, writeErr: forbidden, elapsed: time.Millisecond},
-		"the status has changed":    {fingerprint: "wish", live: deploymentAt("a", "101", 1), writeErr: forbidden, elapsed: time.Millisecond},
-		"time has passed":           {fingerprint: "wish", live: live, writeErr: forbidden, elapsed: 20 * time.Millisecond, ended: true},
-		"another wish":              {fingerprint: "other", live: live, writeErr: forbidden, elapsed: time.Millisecond, ended: true},
-		"somebody changed it":       {fingerprint: "wish", live: deploymentAt("a", "101", 2), writeErr: forbidden, elapsed: time.Millisecond, ended: true},
-		"another object":            {fingerprint: "wish", live: deploymentAt("b", "101", 1), writeErr: forbidden, elapsed: time.Millisecond, ended: true},
-		"it is gone":                {fingerprint: "wish", writeErr: forbidden, elapsed: time.Millisecond, ended: true},
-		"it was accepted":           {fingerprint: "wish", live: live, elapsed: time.Millisecond, ended: true},
-		"the API server is away":    {fingerprint: "wish", live: live, writeErr: errors.New("dial"), elapsed: time.Millisecond, ended: true},
-		"somebody else was faster":  {fingerprint: "wish", live: live, writeErr: apierrors.NewConflict(schema.GroupResource{}, "web", nil), elapsed: time.Millisecond, ended: true},
-		"the API server is in need": {fingerprint: "wish", live: live, writeErr: apierrors.NewTooManyRequests("later", 1), elapsed: time.Millisecond, ended: true},
+		"no change":              {fingerprint: "wish", live: live, writeErr: forbidden, elapsed: time.Millisecond},
+		"status changed":         {fingerprint: "wish", live: deploymentAt("a", "101", 1), writeErr: forbidden, elapsed: time.Millisecond},
+		"backoff ended":          {fingerprint: "wish", live: live, writeErr: forbidden, elapsed: 20 * time.Millisecond, ended: true},
+		"other configuration":    {fingerprint: "other", live: live, writeErr: forbidden, elapsed: time.Millisecond, ended: true},
+		"object changed":         {fingerprint: "wish", live: deploymentAt("a", "101", 2), writeErr: forbidden, elapsed: time.Millisecond, ended: true},
+		"object recreated":       {fingerprint: "wish", live: deploymentAt("b", "101", 1), writeErr: forbidden, elapsed: time.Millisecond, ended: true},
+		"object deleted":         {fingerprint: "wish", writeErr: forbidden, elapsed: time.Millisecond, ended: true},
+		"accepted":               {fingerprint: "wish", live: live, elapsed: time.Millisecond, ended: true},
+		"API server unreachable": {fingerprint: "wish", live: live, writeErr: errors.New("dial"), elapsed: time.Millisecond, ended: true},
+		"conflict":               {fingerprint: "wish", live: live, writeErr: apierrors.NewConflict(schema.GroupResource{}, "web", nil), elapsed: time.Millisecond, ended: true},
+		"API server overloaded":  {fingerprint: "wish", live: live, writeErr: apierrors.NewTooManyRequests("later", 1), elapsed: time.Millisecond, ended: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,8 @@ func TestRejectionEnds(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomeMayExist tells when a child may have been made although we were told nothing of it.
+// TestUnknownOutcomeMayExist checks when a child may exist although no response confirms its
+// creation.
 func TestUnknownOutcomeMayExist(t *testing.T) {
 	group := schema.GroupResource{Resource: "jobs"}
 	cases := map[string]struct {
@@ -79,25 +80,25 @@ func TestUnknownOutcomeMayExist(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"it was made":               {},
-		"the connection was lost":   {err: errors.New("reset"), want: true},
-		"the gateway gave up":       {err: apierrors.NewTimeoutError("later", 1), want: true},
-		"refused":                   {err: apierrors.NewForbidden(group, "web", nil)},
-		"somebody else was faster":  {err: apierrors.NewConflict(group, "web", nil)},
-		"the API server is in need": {err: apierrors.NewTooManyRequests("later", 1)},
-		"decided on what was":       {err: ErrStale},
-		"taken":                     {err: &ownership.NameConflict{}},
-		"it was there before":       {live: deploymentAt("a", "100", 1), err: errors.New("reset")},
+		"created":               {},
+		"connection lost":       {err: errors.New("reset"), want: true},
+		"gateway timeout":       {err: apierrors.NewTimeoutError("later", 1), want: true},
+		"rejected":              {err: apierrors.NewForbidden(group, "web", nil)},
+		"conflict":              {err: apierrors.NewConflict(group, "web", nil)},
+		"API server overloaded": {err: apierrors.NewTooManyRequests("later", 1)},
+		"stale":                 {err: ErrStale},
+		"taken":                 {err: &ownership.NameConflict{}},
+		"existed before":        {live: deploymentAt("a", "100", 1), err: errors.New("reset")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			cache := newChildCache()
 			cache.recordWriteResult(webKey, ownerUID, "wish", tc.live, tc.err, newClock().Now(), time.Minute)
 			if got := cache.mayExist(webKey, ownerUID); got != tc.want {
-				t.Errorf("may have been made: %t, want %t", got, tc.want)
+				t.Errorf("may exist: %t, want %t", got, tc.want)
 			}
 			if cache.wasOwned(webKey, ownerUID) {
-				t.Error("to make it is no repair")
+				t.Error("creating it must not count as a repair")
 			}
 		})
 	}

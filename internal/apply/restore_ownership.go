@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// RestoreOwnership gives an object that is not applied back what says whose it is, unless somebody
-// takes it away again and again: the next look will do.
+// RestoreOwnership restores the owner metadata of a Job or ControllerRevision that is not applied.
+// Repairs are rate limited: if another client keeps removing the metadata, the object is returned
+// unchanged, and a later reconcile restores the metadata.
 func (a *Applier) RestoreOwnership(ctx context.Context, owner desired.Owner, obj client.Object) (client.Object, error) {
 	id := desired.ID{Kind: desired.KindJob, Name: obj.GetName()}
 	patched := client.Object(&batchv1.Job{})
@@ -43,12 +43,12 @@ func (a *Applier) RestoreOwnership(ctx context.Context, owner desired.Owner, obj
 	}
 	patched.SetNamespace(owner.Namespace)
 	patched.SetName(obj.GetName())
-	err = a.writer.Patch(ctx, patched, client.RawPatch(types.MergePatchType, body), client.FieldOwner(appsapi.FieldManager))
+	err = a.writer.Patch(ctx, patched, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner.Keys.FieldManager))
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err), uidMismatch(err):
-		return nil, stale(owner, id)
+		return nil, staleError(owner, id)
 	case err != nil:
-		return nil, fmt.Errorf("reclaim %s %s/%s: %w", id.Kind.Kind, owner.Namespace, obj.GetName(), err)
+		return nil, fmt.Errorf("restore ownership of %s %s/%s: %w", id.Kind.Kind, owner.Namespace, obj.GetName(), err)
 	}
 	if revision, ok := patched.(*appsv1.ControllerRevision); ok {
 		return a.recordRevision(owner, revision), nil
@@ -58,7 +58,7 @@ func (a *Applier) RestoreOwnership(ctx context.Context, owner desired.Owner, obj
 	return patched, nil
 }
 
-// withOwnerReference are references with ours as it should be.
+// withOwnerReference returns owner references with the reference to owner added or corrected.
 func withOwnerReference(owner desired.Owner, refs []metav1.OwnerReference) []metav1.OwnerReference {
 	others := slices.DeleteFunc(slices.Clone(refs), func(r metav1.OwnerReference) bool { return r.UID == owner.UID })
 	return append(others, desired.OwnerReference(owner))

@@ -12,28 +12,28 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
-// TestOwnerMetadataIsRestored tells what an object of ours may lose before it has to be claimed again, and
-// that it then has its reference once, beside those of others.
+// TestOwnerMetadataIsRestored checks which lost metadata must be restored, and that our owner
+// reference then exists once, next to those of others.
 func TestOwnerMetadataIsRestored(t *testing.T) {
-	owner := desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppStack", Namespace: "shop", Name: "shop", UID: ownerUID}
+	owner := desired.Owner{Keys: appsapi.DefaultKeys, APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppStack", Namespace: "shop", Name: "shop", UID: ownerUID}
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "theirs"}
 	cases := map[string]struct {
 		change      func(*appsv1.ControllerRevision)
 		ours, owned bool
 	}{
-		"nothing":                      {func(*appsv1.ControllerRevision) {}, true, true},
-		"its reference":                {func(r *appsv1.ControllerRevision) { r.OwnerReferences = nil }, true, false},
-		"the version of its reference": {func(r *appsv1.ControllerRevision) { r.OwnerReferences[0].APIVersion = "apps.holdfast.dev/v9" }, true, false},
-		"that it is a controller's":    {func(r *appsv1.ControllerRevision) { r.OwnerReferences[0].Controller = nil }, true, false},
-		"a label":                      {func(r *appsv1.ControllerRevision) { delete(r.Labels, appsapi.LabelOwnerKind) }, true, false},
-		"everything":                   {func(r *appsv1.ControllerRevision) { r.OwnerReferences, r.Labels = nil, nil }, false, false},
+		"nothing":                        {func(*appsv1.ControllerRevision) {}, true, true},
+		"owner reference":                {func(r *appsv1.ControllerRevision) { r.OwnerReferences = nil }, true, false},
+		"version of the owner reference": {func(r *appsv1.ControllerRevision) { r.OwnerReferences[0].APIVersion = "apps.holdfast.dev/v9" }, true, false},
+		"controller flag":                {func(r *appsv1.ControllerRevision) { r.OwnerReferences[0].Controller = nil }, true, false},
+		"label":                          {func(r *appsv1.ControllerRevision) { delete(r.Labels, appsapi.DefaultKeys.OwnerKind) }, true, false},
+		"everything":                     {func(r *appsv1.ControllerRevision) { r.OwnerReferences, r.Labels = nil, nil }, false, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := desired.NewRevision(owner, "0123456789", nil, 1, nil)
 			tc.change(r)
 			if ownership.BelongsTo(owner, r) != tc.ours || ownership.HasOwnerMetadata(owner, r) != tc.owned {
-				t.Errorf("ours %t, owned %t", ownership.BelongsTo(owner, r), ownership.HasOwnerMetadata(owner, r))
+				t.Errorf("belongs %t, has owner metadata %t", ownership.BelongsTo(owner, r), ownership.HasOwnerMetadata(owner, r))
 			}
 			want := []metav1.OwnerReference{other, desired.OwnerReference(owner)}
 			if diff := cmp.Diff(want, withOwnerReference(owner, append(r.OwnerReferences, other))); diff != "" {

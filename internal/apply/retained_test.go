@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// TestStaleCacheIsDetected sees that a cache that is behind our own write is told from one that is not.
+// TestStaleCacheIsDetected checks whether a cached object is older than our own write.
 func TestStaleCacheIsDetected(t *testing.T) {
 	cache := childCache{owners: map[types.UID]map[key]*entry{}}
 	k := key{desired.ID{Kind: desired.KindClaim, Name: "data-shop-db-0"}, "shop"}
@@ -17,15 +17,15 @@ func TestStaleCacheIsDetected(t *testing.T) {
 		return &metav1.ObjectMeta{UID: uid, ResourceVersion: version}
 	}
 	if cache.isCacheStale(k, "us", objectMeta("claim", "1")) {
-		t.Error("behind a write that was never made")
+		t.Error("stale without a write")
 	}
 	cache.recordWrite(k, "us", objectMeta("claim", "10"))
 	for version, want := range map[string]bool{"9": true, "10": false, "11": false} {
 		if got := cache.isCacheStale(k, "us", objectMeta("claim", version)); got != want {
-			t.Errorf("%s is behind 10: %v", version, got)
+			t.Errorf("version %s is stale: %v", version, got)
 		}
 	}
 	if cache.isCacheStale(k, "us", objectMeta("another", "9")) {
-		t.Error("behind a write to another claim of the name")
+		t.Error("stale because of a write to a deleted claim of the name")
 	}
 }

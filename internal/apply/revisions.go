@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
-// Revisions are created whole and never applied again: what they remember is immutable,
-// and the cache does not keep it.
+// Revisions are created and patched, never applied: their data is immutable, and the cache does not
+// contain the data.
 
-// CreateRevision stores a revision. One that is there already, of ours and by its name of
-// the same spec, is as good: somebody hid it from our cache, and it is given back.
+// CreateRevision stores a revision. An existing revision with the same name has the same spec,
+// because the name contains the hash of the spec. The cache does not show a revision without its
+// label: CreateRevision restores the label.
 func (a *Applier) CreateRevision(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	k := key{desired.ID{Kind: desired.KindRevision, Name: revision.Name}, owner.Namespace}
 	if conflict, fresh := a.childCache.nameConflict(k, owner.UID, a.clock.Now()); fresh {
@@ -31,7 +31,7 @@ func (a *Applier) CreateRevision(ctx context.Context, owner desired.Owner, revis
 	if err := a.childCache.pendingRejection(k, owner.UID, revision.Name, nil, a.clock.Now()); err != nil {
 		return nil, err
 	}
-	if a.childCache.mayExist(k, owner.UID) { // it is gone, and maybe its owner is, too
+	if a.childCache.mayExist(k, owner.UID) { // the revision is gone, and its owner may be gone, too
 		if err := a.verifyOwner(ctx, owner, k.ID); err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func (a *Applier) CreateRevision(ctx context.Context, owner desired.Owner, revis
 }
 
 func (a *Applier) storeRevision(ctx context.Context, owner desired.Owner, id desired.ID, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
-	err := a.writer.Create(ctx, revision, client.FieldOwner(appsapi.FieldManager))
+	err := a.writer.Create(ctx, revision, client.FieldOwner(owner.Keys.FieldManager))
 	if err == nil {
 		return a.recordRevision(owner, revision), nil
 	}
@@ -56,8 +56,8 @@ func (a *Applier) storeRevision(ctx context.Context, owner desired.Owner, id des
 	if err != nil {
 		return nil, err
 	}
-	if live == nil { // gone again
-		return nil, stale(owner, id)
+	if live == nil { // deleted meanwhile
+		return nil, staleError(owner, id)
 	}
 	if _, err := ownership.CheckOwnership(owner, id, live); err != nil {
 		return nil, err
@@ -67,7 +67,8 @@ func (a *Applier) storeRevision(ctx context.Context, owner desired.Owner, id des
 	})
 }
 
-// restoreRevision changes a revision that may have lost its reference, which it gets back.
+// restoreRevision patches a revision, and restores its owner reference if another client removed
+// the reference.
 func (a *Applier) restoreRevision(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision, change map[string]any) (*appsv1.ControllerRevision, error) {
 	if metav1.GetControllerOfNoCopy(revision) == nil {
 		if err := a.verifyOwner(ctx, owner, desired.ID{Kind: desired.KindRevision, Name: revision.Name}); err != nil {
@@ -83,31 +84,32 @@ func (a *Applier) restoreRevision(ctx context.Context, owner desired.Owner, revi
 	return a.patchRevision(ctx, owner, revision, change)
 }
 
-// RenumberRevision gives a revision another number: its spec is the current one again.
+// RenumberRevision changes the number of a revision whose spec is current again.
 func (a *Applier) RenumberRevision(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
 	return a.patchRevision(ctx, owner, revision, map[string]any{"revision": number})
 }
 
-// SetRevisionJobs writes on a revision again which jobs are in its spec, unless somebody changes
-// that again and again: the next look will do.
+// SetRevisionJobs restores the annotation with the jobs of a revision. Repairs are rate limited: if
+// another client keeps changing the annotation, the revision is returned unchanged, and a later
+// reconcile restores the annotation.
 func (a *Applier) SetRevisionJobs(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision, jobs []string) (*appsv1.ControllerRevision, error) {
 	k := key{desired.ID{Kind: desired.KindRevision, Name: revision.Name}, owner.Namespace}
 	if wait, _ := a.childCache.allowRepair(k, owner.UID, a.clock.Now()); wait > 0 {
 		return revision, nil
 	}
-	var value any // a null takes it away
+	var value any // null removes the annotation
 	if len(jobs) > 0 {
 		value = strings.Join(jobs, ",")
 	}
 	return a.patchRevision(ctx, owner, revision, map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{appsapi.AnnotationJobSpec: value}},
+		"metadata": map[string]any{"annotations": map[string]any{owner.Keys.JobSpec: value}},
 	})
 }
 
-// MarkRevisionHealthy notes on a revision that everything was ready with it.
+// MarkRevisionHealthy records that all components were ready with a revision.
 func (a *Applier) MarkRevisionHealthy(ctx context.Context, owner desired.Owner, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	return a.patchRevision(ctx, owner, revision, map[string]any{
-		"metadata": map[string]any{"annotations": map[string]string{appsapi.AnnotationRevisionHealthy: "true"}},
+		"metadata": map[string]any{"annotations": map[string]string{owner.Keys.RevisionHealthy: "true"}},
 	})
 }
 
@@ -116,24 +118,24 @@ func (a *Applier) patchRevision(ctx context.Context, owner desired.Owner, revisi
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
-	metadata["uid"] = revision.UID // another one of the same name is another one
+	metadata["uid"] = revision.UID // fails if the revision was replaced by another one with the same name
 	change["metadata"] = metadata
 	body, err := json.Marshal(change)
 	if err != nil {
 		return nil, err
 	}
 	patched := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: revision.Namespace, Name: revision.Name}}
-	err = a.writer.Patch(ctx, patched, client.RawPatch(types.MergePatchType, body), client.FieldOwner(appsapi.FieldManager))
+	err = a.writer.Patch(ctx, patched, client.RawPatch(types.MergePatchType, body), client.FieldOwner(owner.Keys.FieldManager))
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil, stale(owner, desired.ID{Kind: desired.KindRevision, Name: revision.Name})
+		return nil, staleError(owner, desired.ID{Kind: desired.KindRevision, Name: revision.Name})
 	case err != nil:
 		return nil, fmt.Errorf("patch ControllerRevision %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
 	return a.recordRevision(owner, patched), nil
 }
 
-// recordRevision remembers an answer until the cache has it too.
+// recordRevision records a response until the cache shows it.
 func (a *Applier) recordRevision(owner desired.Owner, revision *appsv1.ControllerRevision) *appsv1.ControllerRevision {
 	revision.SetManagedFields(nil)
 	revision.Data.Raw = nil

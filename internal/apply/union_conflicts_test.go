@@ -2,25 +2,25 @@ package apply
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/yaml"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/ownership"
+	"github.com/holdfast-dev/holdfast/internal/fieldmanager"
 )
 
-// conflictingEdits are what people do by hand that shuts out a field of ours, as merge patches of
-// the first container, the pod spec, the Deployment's spec or the Service's spec.
+// conflictingEdits are manual edits that conflict with a declared field, as merge patches of the
+// first container, the pod spec, the spec of the Deployment or the spec of the Service.
 var conflictingEdits = map[string]struct {
 	spec string
 	edit string
@@ -69,19 +69,19 @@ var conflictingEdits = map[string]struct {
 		spec: `{image: nginx}`,
 		edit: `container: {securityContext: {allowPrivilegeEscalation: true, capabilities: {add: [CAP_SYS_ADMIN]}}}`,
 	},
-	"requests above our limits": {
+	"requests above the declared limits": {
 		spec: `{image: nginx, resources: {limits: {cpu: "1", memory: 1Gi}}}`,
 		edit: `container: {resources: {limits: {cpu: "4"}, requests: {cpu: "2"}}}`,
 	},
-	"limits below our requests": {
+	"limits below the declared requests": {
 		spec: `{image: nginx, resources: {requests: {memory: 1Gi}}}`,
 		edit: `container: {resources: {limits: {memory: 500Mi}, requests: {memory: 500Mi}}}`,
 	},
-	"a grace period shorter than our sleep": {
+	"grace period shorter than the declared sleep": {
 		spec: `{image: nginx, ports: [{port: 80}]}`,
 		edit: `{pod: {terminationGracePeriodSeconds: 2}, container: {lifecycle: {preStop: {sleep: {seconds: 1}}}}}`,
 	},
-	"ready later than our deadline": {
+	"minReadySeconds above the declared deadline": {
 		spec: `{image: nginx}`,
 		edit: `spec: {minReadySeconds: 700, progressDeadlineSeconds: 800}`,
 	},
@@ -109,7 +109,7 @@ var conflictingEdits = map[string]struct {
 		spec: `{image: nginx, ports: [{port: 80}]}`,
 		edit: `service: {ports: [{$patch: replace}, {name: theirs, port: 81, protocol: TCP}]}`,
 	},
-	"Service: a port without a name": {
+	"Service: port without a name": {
 		spec: `{image: nginx, ports: [{name: http, port: 80}]}`,
 		edit: `service: {ports: [{$patch: replace}, {port: 81, protocol: TCP}]}`,
 	},
@@ -127,14 +127,18 @@ var conflictingEdits = map[string]struct {
 	},
 }
 
-// acceptedByPlainApply are the edits that a plain apply undoes: they are here to show that.
-var acceptedByPlainApply = map[string]bool{
+// resolvedByApply are the edits that a plain apply reverts: they are drift, not conflicts.
+var resolvedByApply = map[string]bool{
 	"strategy: Recreate": true, "Service: ExternalName": true, "Service: ClientIP": true, "Service: another selector": true,
-	"env: empty to a value": true, // accepted, and without effect
 }
 
-// testUnionConflicts makes each edit: a plain apply is refused, ours is not, and afterwards the
-// object is as if the edit had never been, in the books too.
+// acceptedWithoutEffect are the edits that a plain apply does not revert although the API server
+// accepts it.
+var acceptedWithoutEffect = map[string]bool{"env: empty to a value": true}
+
+// testUnionConflicts performs each edit. A plain apply is rejected; ours reports the manager and
+// writes nothing. With permission the object, including managedFields, is afterwards as if the edit
+// had never been made.
 func (a *apiServer) testUnionConflicts(t *testing.T) {
 	for name, tc := range conflictingEdits {
 		t.Run(name, func(t *testing.T) {
@@ -150,24 +154,50 @@ func (a *apiServer) testUnionConflicts(t *testing.T) {
 			}
 			a.edit(t, owner, child.ID, tc.edit)
 			plain := a.plainApply(t, owner, child)
-			if acceptedByPlainApply[name] != (plain == nil) {
-				t.Errorf("a plain apply: %v", plain)
+			if (resolvedByApply[name] || acceptedWithoutEffect[name]) != (plain == nil) {
+				t.Errorf("plain apply: %v", plain)
 			}
-			a.edit(t, owner, child.ID, tc.edit) // once more, if that undid it
+			a.edit(t, owner, child.ID, tc.edit) // repeated, in case the plain apply reverted it
+			if !resolvedByApply[name] {
+				a.checkConflictReported(t, applier, owner, child)
+				a.annotate(t, owner, child.ID, appsapi.DefaultKeys.TakeOwnership)
+			}
 			_, result, err := observeAndApply(t.Context(), t, applier, owner, child)
-			if err != nil || result.Action != Repaired {
-				t.Fatalf("%q, %v", result.Action, err)
+			if err != nil || result.Action != Repaired || resolvedByApply[name] != (len(result.TakenOver) == 0) {
+				t.Fatalf("%q, taken over %v, %v", result.Action, result.TakenOver, err)
 			}
 			a.checkForeignFieldsGone(t, child, result.Object)
 			if _, result, err := observeAndApply(t.Context(), t, a.applier(), owner, child); err != nil || result.Action != Unchanged {
-				t.Errorf("a second time: %q, %v", result.Action, err)
+				t.Errorf("second apply: %q, %v", result.Action, err)
 			}
 		})
 	}
 }
 
-// checkForeignFieldsGone says that the edit is gone as far as it was in the way, and that it
-// is us alone who hold what we hold.
+// checkConflictReported expects an error that names the manager, and no write.
+func (a *apiServer) checkConflictReported(t *testing.T, applier *Applier, owner desired.Owner, child desired.Child) {
+	t.Helper()
+	before := a.get(t, owner, child.ID)
+	_, _, err := observeAndApply(t.Context(), t, applier, owner, child)
+	var conflict *fieldmanager.FieldConflict
+	if !errors.As(err, &conflict) || !strings.Contains(conflict.Message, `is set by field manager "kubectl-edit"`) {
+		t.Errorf("got %v", err)
+	}
+	if after := a.get(t, owner, child.ID); after.GetResourceVersion() != before.GetResourceVersion() {
+		t.Error("the object was written")
+	}
+}
+
+func (a *apiServer) annotate(t *testing.T, owner desired.Owner, id desired.ID, annotation string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, annotation)
+	if err := a.Patch(t.Context(), a.get(t, owner, id), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkForeignFieldsGone checks that the conflicting fields are gone, and that only we own the
+// declared fields.
 func (a *apiServer) checkForeignFieldsGone(t *testing.T, child desired.Child, obj client.Object) {
 	t.Helper()
 	config, err := child.Render(obj)
@@ -178,15 +208,15 @@ func (a *apiServer) checkForeignFieldsGone(t *testing.T, child desired.Child, ob
 	if err != nil {
 		t.Fatal(err)
 	}
-	if projected, err := ownership.Compare(want, obj); projected != "" || err != nil {
-		t.Errorf("it is not what we want: %v", err)
+	if projected, err := fieldmanager.Compare(want, obj); projected != "" || err != nil {
+		t.Errorf("the object does not match: %v", err)
 	}
 	if err := a.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range obj.GetManagedFields() {
 		if entry.Manager == "holdfast" && entry.Operation != metav1.ManagedFieldsOperationApply {
-			t.Errorf("we hold fields that an apply never gives back: %s", entry.FieldsV1.GetRawString())
+			t.Errorf("we own fields that no apply removes: %s", entry.FieldsV1.GetRawString())
 		}
 	}
 }
@@ -214,7 +244,7 @@ func (a *apiServer) get(t *testing.T, owner desired.Owner, id desired.ID) client
 	return obj
 }
 
-// edit changes a child as somebody with an editor does.
+// edit changes a child as kubectl edit does.
 func (a *apiServer) edit(t *testing.T, owner desired.Owner, id desired.ID, text string) {
 	t.Helper()
 	var e struct{ Container, Pod, Spec, Service map[string]any }
@@ -252,67 +282,4 @@ func (a *apiServer) edit(t *testing.T, owner desired.Owner, id desired.ID, text 
 	if err := a.Patch(t.Context(), obj, client.RawPatch(types.StrategicMergePatchType, content), client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestTransferFields moves a field from their page of the books to ours, once.
-func TestTransferFields(t *testing.T) {
-	managedFieldsEntry := func(manager string, operation metav1.ManagedFieldsOperationType, subresource, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, APIVersion: "apps/v1", FieldsType: "FieldsV1",
-			Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields)}
-	}
-	path := fieldpath.MakePathOrDie("spec", "probe", "httpGet")
-	cases := map[string]struct {
-		before, want []metav1.ManagedFieldsEntry
-		changed      bool
-	}{
-		"theirs": {
-			before: []metav1.ManagedFieldsEntry{
-				managedFieldsEntry("holdfast", "Apply", "", `{"f:spec":{"f:replicas":{}}}`),
-				managedFieldsEntry("kubectl-edit", "Update", "", `{"f:spec":{"f:paused":{},"f:probe":{"f:httpGet":{".":{},"f:port":{}}}}}`),
-				managedFieldsEntry("holdfast", "Apply", "status", `{"f:status":{}}`),
-			},
-			want: []metav1.ManagedFieldsEntry{
-				managedFieldsEntry("kubectl-edit", "Update", "", `{"f:spec":{"f:paused":{}}}`),
-				managedFieldsEntry("holdfast", "Apply", "status", `{"f:status":{}}`),
-				managedFieldsEntry("holdfast", "Apply", "", `{"f:spec":{"f:probe":{"f:httpGet":{}},"f:replicas":{}}}`),
-			},
-			changed: true,
-		},
-		"theirs, and nothing else of them": {
-			before:  []metav1.ManagedFieldsEntry{managedFieldsEntry("kubectl-edit", "Update", "", `{"f:spec":{"f:probe":{"f:httpGet":{"f:port":{}}}}}`)},
-			want:    []metav1.ManagedFieldsEntry{managedFieldsEntry("holdfast", "Apply", "", `{"f:spec":{"f:probe":{"f:httpGet":{}}}}`)},
-			changed: true,
-		},
-		"nobody's": {
-			before:  []metav1.ManagedFieldsEntry{managedFieldsEntry("holdfast", "Apply", "", `{"f:spec":{"f:replicas":{}}}`)},
-			want:    []metav1.ManagedFieldsEntry{managedFieldsEntry("holdfast", "Apply", "", `{"f:spec":{"f:probe":{"f:httpGet":{}},"f:replicas":{}}}`)},
-			changed: true,
-		},
-		"ours": {
-			before: []metav1.ManagedFieldsEntry{managedFieldsEntry("holdfast", "Apply", "", `{"f:spec":{"f:probe":{"f:httpGet":{"f:port":{}}}}}`)},
-			want:   []metav1.ManagedFieldsEntry{managedFieldsEntry("holdfast", "Apply", "", `{"f:spec":{"f:probe":{"f:httpGet":{".":{},"f:port":{}}}}}`)},
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			got, changed, err := transferFields(tc.before, "apps/v1", []fieldpath.Path{path})
-			if err != nil || changed != tc.changed {
-				t.Fatalf("changed: %t, %v", changed, err)
-			}
-			if diff := cmp.Diff(managedFieldLines(tc.want), managedFieldLines(got)); diff != "" {
-				t.Error(diff)
-			}
-			if _, changed, err := transferFields(got, "apps/v1", []fieldpath.Path{path}); changed || err != nil {
-				t.Errorf("a second time: changed: %t, %v", changed, err)
-			}
-		})
-	}
-}
-
-func managedFieldLines(books []metav1.ManagedFieldsEntry) []string {
-	var lines []string
-	for _, p := range books {
-		lines = append(lines, fmt.Sprint(p.Manager, p.Operation, p.Subresource, p.APIVersion, p.FieldsV1.GetRawString()))
-	}
-	return lines
 }

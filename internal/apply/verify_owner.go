@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// verifyOwner asks the API server before a child is made again or gets its reference back:
-// is the owner still there, and its spec the one that we know? When an owner is deleted its
-// children go, or lose their references to be kept, and our cache may see that before it
-// sees why.
+// verifyOwner checks in the API server, before a child is recreated or its owner reference is
+// restored, that the owner still exists with the known spec. When an owner is deleted, its children
+// are deleted or lose their references, and the cache may show that before the deletion of the
+// owner.
 func (a *Applier) verifyOwner(ctx context.Context, owner desired.Owner, id desired.ID) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
@@ -23,7 +23,7 @@ func (a *Applier) verifyOwner(ctx context.Context, owner desired.Owner, id desir
 		return fmt.Errorf("get %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
 	}
 	if live.UID != owner.UID || live.DeletionTimestamp != nil || owner.Generation != 0 && live.Generation != owner.Generation {
-		return stale(owner, id)
+		return staleError(owner, id)
 	}
 	return nil
 }

@@ -1,22 +1,24 @@
-// Package center is the application center: it follows every application of a cluster and
-// everything that belongs to it, and shows people and programs how that is, as it happens.
+// Package center is the application center. It watches the applications of a cluster and the objects
+// that belong to them, and serves their live state to a web page and to API clients.
 //
 //	API server ──► registry ──► store ──► model ──► hub ──► clients
 //	               informers    objects   views     streams
 //
-// Safety rule: it never writes with rights of its own, and never reads a Secret. What it shows to
-// somebody is what that one may read.
+// Safety rule: the center never writes with its own permissions and never reads a Secret. Each user
+// sees only the objects that the user is allowed to list.
 package center
 
 import (
 	"context"
 	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/center/activity"
 	"github.com/holdfast-dev/holdfast/internal/center/informers"
 	"github.com/holdfast-dev/holdfast/internal/center/model"
@@ -24,18 +26,18 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// Options of a center.
+// Options configures a center.
 type Options struct {
-	// Config reaches the API server with the center's own rights: to list and watch.
+	// Config connects to the API server as the center's own ServiceAccount, which can only list and watch.
 	Config *rest.Config
-	// Namespaces are those that it follows; none means all.
+	// Namespaces are the namespaces to watch. Empty means all namespaces.
 	Namespaces []string
 	Clock      clock.Clock
-	// OnChange is told of every application that is another one than before.
+	// OnChange is called for every application whose record has changed.
 	OnChange func(before, after *model.Record)
 }
 
-// Core knows how everything is.
+// Core holds the state of the center, without the HTTP API.
 type Core struct {
 	Registry *informers.Registry
 	Store    *store.Store
@@ -46,7 +48,7 @@ type Core struct {
 	kinds      *kindIndex
 }
 
-// New makes a core. It does nothing before Run.
+// New returns a core. It does nothing until Run is called.
 func New(o Options) (*Core, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -69,20 +71,32 @@ func New(o Options) (*Core, error) {
 	for _, kind := range model.DefaultKinds() {
 		c.acquire("center", kind)
 	}
-	c.Registry.FollowCustomKinds(func(k informers.Kind) bool {
-		c.kinds.add(k)
-		return model.IsThirdParty(k)
-	}, o.Namespaces...)
+	c.Registry.FollowCustomKinds(customKinds{c.kinds}, o.Namespaces...)
 	return c, nil
 }
 
-// isUnrelated says that an object names no application, and has no owner that might.
+// customKinds selects the custom resources to watch and registers the kinds that are applications.
+type customKinds struct{ index *kindIndex }
+
+func (c customKinds) Defined(crd *apiextensionsv1.CustomResourceDefinition, kind informers.Kind) bool {
+	c.index.add(kind)
+	if appkind.IsApplicationCRD(crd) {
+		if k, err := appkind.FromCRD(crd); err == nil { // kubectl holdfast doctor reports the error
+			appkind.Register(k)
+		}
+	}
+	return model.IsThirdParty(kind)
+}
+
+func (c customKinds) Removed(kind informers.Kind) { appkind.Unregister(kind.GroupKind()) }
+
+// isUnrelated reports whether an object belongs to no application and has no owner that could.
 func isUnrelated(o metav1.Object) bool {
 	_, _, _, ok := inspect.Membership(o)
 	return !ok && len(o.GetOwnerReferences()) == 0
 }
 
-// acquire follows a kind where the center looks.
+// acquire starts informers for a kind in all watched namespaces.
 func (c *Core) acquire(consumer string, kind informers.Kind) {
 	if kind.ClusterScoped {
 		c.Registry.Acquire(consumer, kind, "")
@@ -93,7 +107,7 @@ func (c *Core) acquire(consumer string, kind informers.Kind) {
 	}
 }
 
-// inUse follows ConfigMaps where there are applications.
+// inUse watches ConfigMaps only in namespaces that have applications.
 func (c *Core) inUse(namespace string, inUse bool) {
 	kind := model.ConfigMapKind()
 	if inUse {
@@ -103,7 +117,7 @@ func (c *Core) inUse(namespace string, inUse bool) {
 	}
 }
 
-// informerState is how a kind is followed.
+// informerState returns the state of the informer for a kind.
 func (c *Core) informerState(kind schema.GroupKind, namespace string) informers.State {
 	k, ok := c.kinds.lookup(kind)
 	if !ok {
@@ -112,7 +126,7 @@ func (c *Core) informerState(kind schema.GroupKind, namespace string) informers.
 	return c.Registry.State(k.GroupVersion().WithResource(k.Resource), namespace)
 }
 
-// Run follows everything until the context ends.
+// Run runs the informers and the model until the context ends.
 func (c *Core) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.Registry.Run(ctx) })
@@ -120,11 +134,11 @@ func (c *Core) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// kindIndex knows the kinds that are followed.
+// kindIndex contains the watched kinds.
 type kindIndex struct {
 	mu          sync.RWMutex
 	byGroupKind map[schema.GroupKind]informers.Kind
-	// wellKnown are the resources of kinds that are Kubernetes' own, or ours.
+	// wellKnown maps the built-in kinds of Kubernetes and Holdfast to their resources.
 	wellKnown map[string]schema.GroupResource
 }
 
@@ -150,7 +164,7 @@ func (r *kindIndex) lookup(kind schema.GroupKind) (informers.Kind, bool) {
 	return k, ok
 }
 
-// KindOf is the kind of a resource that is followed.
+// KindOf returns the kind of a watched resource.
 func (c *Core) KindOf(resource schema.GroupVersionResource) (informers.Kind, bool) {
 	c.kinds.mu.RLock()
 	defer c.kinds.mu.RUnlock()

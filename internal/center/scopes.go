@@ -5,26 +5,28 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/center/model"
 	"github.com/holdfast-dev/holdfast/internal/center/sse"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
-// scopeResolver says which right is needed to see something: to list objects of its kind where it is.
+// scopeResolver maps objects to the permission that is required to see them: list on their resource
+// in their namespace.
 type scopeResolver struct{ kinds *kindIndex }
 
-// ObjectScope is the right for one object.
+// ObjectScope returns the permission required to see an object.
 func (r scopeResolver) ObjectScope(o explain.ObjectRef) sse.Scope {
 	gr := r.kinds.groupResource(o.Group, o.Kind)
 	return sse.Scope{Group: gr.Group, Resource: gr.Resource, Namespace: o.Namespace}
 }
 
-// ApplicationScopes are the rights of which one is needed to see that an application is there: that to
-// its object, or else to any of the objects it is made of.
+// ApplicationScopes returns the permissions of which any one is enough to see that an application exists:
+// list on its own resource, or, for groups and Helm releases, list on the resource of any member.
 func (r scopeResolver) ApplicationScopes(rec *model.Record) []sse.Scope {
 	if rec.Ref.IsManaged() {
-		gr := r.kinds.groupResource(appsapi.GroupVersion.Group, rec.Ref.Kind)
+		gk := appkind.ParseName(rec.Ref.Kind)
+		gr := r.kinds.groupResource(gk.Group, gk.Kind)
 		return []sse.Scope{{Group: gr.Group, Resource: gr.Resource, Namespace: rec.Ref.Namespace}}
 	}
 	var out []sse.Scope
@@ -35,7 +37,7 @@ func (r scopeResolver) ApplicationScopes(rec *model.Record) []sse.Scope {
 	return out
 }
 
-// groupResource is the resource of a kind. Objects of Kubernetes' own kinds do not say their group.
+// groupResource returns the resource of a kind. References to built-in kinds of Kubernetes omit the group.
 func (r *kindIndex) groupResource(group, kind string) schema.GroupResource {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -47,7 +49,7 @@ func (r *kindIndex) groupResource(group, kind string) schema.GroupResource {
 			return gr
 		}
 	}
-	// What is not followed is not known better. Nobody has a right to what does not exist, but
-	// for those who have every right.
+	// The kind is not watched, so the resource name is guessed. A wrong guess is a resource that does not
+	// exist, which only users with wildcard permissions are allowed to list.
 	return schema.GroupResource{Group: group, Resource: strings.ToLower(kind) + "s"}
 }

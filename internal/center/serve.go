@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/sse"
 )
 
-// Center is a core with everything that people reach it by.
+// Center is a core with its HTTP API, streams and access checks.
 type Center struct {
 	*Core
 	Hub      *sse.Hub
@@ -29,7 +29,7 @@ type Center struct {
 	ready    atomic.Bool
 }
 
-// NewCenter puts a center together. It does nothing before Run.
+// NewCenter returns a center. It does nothing until Run is called.
 func NewCenter(o Options, authzOptions authz.Options, hubOptions sse.Options, version string) (*Center, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -42,7 +42,7 @@ func NewCenter(o Options, authzOptions authz.Options, hubOptions sse.Options, ve
 	}
 	reviewer, err := authz.New(o.Config, authzOptions)
 	if err != nil {
-		return nil, fmt.Errorf("check callers: %w", err)
+		return nil, fmt.Errorf("create the access reviewer: %w", err)
 	}
 	resolver := scopeResolver{core.kinds}
 	publisher = publish.New(core.Model, resolver)
@@ -63,25 +63,25 @@ func NewCenter(o Options, authzOptions authz.Options, hubOptions sse.Options, ve
 	return c, nil
 }
 
-// requireAuthorization lets those through who may get the address, as the API server says.
+// requireAuthorization rejects callers that the API server does not allow to get the non-resource URL.
 func requireAuthorization(config *rest.Config, next http.Handler) (http.Handler, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // nobody has to wait because others come with tokens that are none
+	config.QPS = -1 // requests with invalid tokens must not throttle other callers
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
 	filter, err := filters.WithAuthenticationAndAuthorization(config, httpClient)
 	if err != nil {
-		return nil, fmt.Errorf("check who reads metrics: %w", err)
+		return nil, fmt.Errorf("protect /metrics: %w", err)
 	}
 	return filter(logr.Discard(), next)
 }
 
-// Handler is the HTTP API, the page and the metrics.
+// Handler serves the HTTP API, the page and the metrics.
 func (c *Center) Handler() http.Handler { return c.handler }
 
-// Run runs everything until the context ends.
+// Run runs the core and the hub until the context ends.
 func (c *Center) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.Core.Run(ctx) })
@@ -89,8 +89,8 @@ func (c *Center) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// Ready says that everything was read once: before, applications would seem to be missing. It stays
-// so: a kind or a namespace that comes later is no reason to send everybody else away.
+// Ready reports whether all informers have synced once. Before that, applications would seem to be
+// missing. It stays true: a kind or namespace that is added later must not make the replica unready.
 func (c *Center) Ready() bool {
 	if !c.ready.Load() && len(c.Registry.Informers()) > 0 && c.Registry.Synced() {
 		c.ready.Store(true)

@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/edit"
+	"github.com/holdfast-dev/holdfast/internal/kubeclient"
 )
 
-// ResolveApplication is the one that the arguments of a verb name, and a client to go on with.
-func (e *Env) ResolveApplication(ctx context.Context, args []string) (client.Client, application.Application, error) {
+// ResolveApplication returns the application that the arguments name, and the client that read it.
+func (e *Env) ResolveApplication(ctx context.Context, args []string) (client.Client, appkind.Application, error) {
 	c, err := e.Client()
 	if err != nil {
 		return nil, nil, err
@@ -26,8 +27,8 @@ func (e *Env) ResolveApplication(ctx context.Context, args []string) (client.Cli
 	return c, app, err
 }
 
-// FindApplication looks in the namespace that the user works in.
-func (e *Env) FindApplication(ctx context.Context, c client.Reader, args []string) (application.Application, error) {
+// FindApplication looks for an application in the current namespace.
+func (e *Env) FindApplication(ctx context.Context, c client.Reader, args []string) (appkind.Application, error) {
 	namespace, err := e.Namespace()
 	if err != nil {
 		return nil, err
@@ -35,27 +36,75 @@ func (e *Env) FindApplication(ctx context.Context, c client.Reader, args []strin
 	return FindApplication(ctx, c, namespace, args)
 }
 
-// FindApplication returns the application that the arguments name: NAME, KIND/NAME or KIND NAME. A
-// name alone is looked for among all kinds.
-func FindApplication(ctx context.Context, c client.Reader, namespace string, args []string) (application.Application, error) {
-	kind, name, err := parseApplicationArgs(args)
+// FindApplication returns the application that the arguments name: NAME, KIND/NAME or KIND NAME. For
+// NAME, built-in kinds take precedence over kinds of other operators.
+func FindApplication(ctx context.Context, c client.Reader, namespace string, args []string) (appkind.Application, error) {
+	kindArg, name, err := parseApplicationArgs(args)
 	if err != nil {
 		return nil, err
 	}
-	found := make([]application.Application, len(application.Kinds))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, k := range application.Kinds {
-		if kind != "" && k.Name != kind {
-			continue
+	key, noun, hint := client.ObjectKey{Namespace: namespace, Name: name}, "application", ""
+	var found []appkind.Application
+	if kindArg != "" {
+		kind, err := findKind(ctx, c, kindArg)
+		if err != nil {
+			return nil, err
 		}
+		noun = kind.Kind
+		found, err = getApplications(ctx, c, []*appkind.Kind{kind}, key, false)
+		if err != nil {
+			return nil, err
+		}
+	} else if found, hint, err = findByName(ctx, c, key); err != nil {
+		return nil, err
+	}
+	switch len(found) {
+	case 0:
+		message := fmt.Sprintf("%s %s not found in namespace %s; kubectl holdfast list -A shows all applications", noun, name, namespace)
+		if hint != "" {
+			message += "; " + hint
+		}
+		return nil, &NotFoundError{Namespace: namespace, message: message}
+	case 1:
+		return found[0], nil
+	}
+	var names []string
+	for _, a := range found {
+		names = append(names, KindName(a)+"/"+name)
+	}
+	return nil, fmt.Errorf("several applications in namespace %s are named %s; specify the kind: %s",
+		namespace, name, strings.Join(names, " or "))
+}
+
+// findByName returns the applications with the given name. It sets hint if the kinds of other operators
+// could not be discovered.
+func findByName(ctx context.Context, c client.Reader, key client.ObjectKey) (found []appkind.Application, hint string, err error) {
+	found, err = getApplications(ctx, c, appkind.Builtin, key, false)
+	if err != nil || len(found) > 0 {
+		return found, "", err
+	}
+	kinds, err := kubeclient.DiscoverKinds(ctx, c)
+	if err != nil {
+		return nil, DiscoveryHint(err), nil
+	}
+	found, err = getApplications(ctx, c, kinds, key, true)
+	return found, "", err
+}
+
+// getApplications returns the applications with the given name, at most one per kind.
+func getApplications(ctx context.Context, c client.Reader, kinds []*appkind.Kind, key client.ObjectKey, skipForbidden bool) ([]appkind.Application, error) {
+	found := make([]appkind.Application, len(kinds))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, k := range kinds {
 		group.Go(func() error {
 			app := k.New()
-			err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, app)
+			err := c.Get(ctx, key, app)
 			switch {
 			case err == nil:
 				found[i] = app
-			case !apierrors.IsNotFound(err):
-				return fmt.Errorf("get %s %s/%s: %w", k.Name, namespace, name, WithHint(err))
+			case apierrors.IsNotFound(err), skipForbidden && apierrors.IsForbidden(err):
+			default:
+				return fmt.Errorf("get %s %s: %w", k.Kind, key, WithHint(err))
 			}
 			return nil
 		})
@@ -63,25 +112,10 @@ func FindApplication(ctx context.Context, c client.Reader, namespace string, arg
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(a application.Application) bool { return a == nil })
-	switch len(found) {
-	case 0:
-		noun := "application"
-		if kind != "" {
-			noun = kind
-		}
-		return nil, &NotFoundError{Namespace: namespace, message: fmt.Sprintf("there is no %s %s in namespace %s; kubectl holdfast list -A shows all applications", noun, name, namespace)}
-	case 1:
-		return found[0], nil
-	}
-	var names []string
-	for _, a := range found {
-		names = append(names, strings.ToLower(application.KindOf(a))+"/"+name)
-	}
-	return nil, fmt.Errorf("several applications of namespace %s are called %s; say which one: %s", namespace, name, strings.Join(names, " or "))
+	return slices.DeleteFunc(found, func(a appkind.Application) bool { return a == nil }), nil
 }
 
-// NotFoundError says that there is no such application.
+// NotFoundError reports that the application does not exist.
 type NotFoundError struct {
 	Namespace string
 	message   string
@@ -89,48 +123,47 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.message }
 
+// parseApplicationArgs splits the arguments into kind and name. The kind is empty for NAME.
 func parseApplicationArgs(args []string) (kind, name string, err error) {
 	switch len(args) {
 	case 0:
-		return "", "", errors.New("no application given; name one: NAME or KIND/NAME, and kubectl holdfast list shows which there are")
+		return "", "", errors.New("no application specified; use NAME or KIND/NAME (kubectl holdfast list shows all applications)")
 	case 1:
 		kindArg, nameArg, ok := strings.Cut(args[0], "/")
 		if !ok {
 			return "", args[0], nil
 		}
-		args = []string{kindArg, nameArg}
+		return kindArg, nameArg, nil
 	case 2:
-	default:
-		return "", "", fmt.Errorf("%d applications given; this verb is about one", len(args))
+		return args[0], args[1], nil
 	}
-	k, err := application.KindByAlias(args[0])
-	return k.Name, args[1], err
+	return "", "", fmt.Errorf("%d arguments given; specify one application as NAME, KIND/NAME or KIND NAME", len(args))
 }
 
-// FieldManager is who the API server notes as the author of what the plugin writes.
+// FieldManager is the field manager of all writes by the plugin.
 const FieldManager = "kubectl-holdfast"
 
-// NewWriter writes specs as the plugin.
+// NewWriter returns a writer that uses the field manager of the plugin.
 func NewWriter(c client.Client) edit.Writer {
 	return edit.Writer{Client: c, FieldManager: FieldManager}
 }
 
-// FollowHint is what to do after an application was changed.
-func FollowHint(app application.Application) string {
-	return fmt.Sprintf("Follow it: kubectl holdfast wait %s -n %s", app.GetName(), app.GetNamespace())
+// FollowHint returns the command that follows the rollout of a change.
+func FollowHint(app appkind.Application) string {
+	return fmt.Sprintf("Follow the rollout: kubectl holdfast wait %s -n %s", app.GetName(), app.GetNamespace())
 }
 
-// WithHint adds to an error of the API server what to do about it.
+// WithHint adds the next step to an error of the API server.
 func WithHint(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) && strings.Contains(err.Error(), "could not find the requested resource"):
-		return fmt.Errorf("%w; is Holdfast installed? kubectl holdfast doctor looks", err)
+		return fmt.Errorf("%w; run kubectl holdfast doctor to check that Holdfast is installed", err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; ask for the right, or use another user with --as or --context", err)
+		return fmt.Errorf("%w; request the permission, or use another user with --as or --context", err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%w; log in again, or choose another user with --context", err)
+		return fmt.Errorf("%w; log in again, or use another user with --context", err)
 	}
 	return err
 }

@@ -13,14 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
+	"github.com/holdfast-dev/holdfast/internal/kubeclient"
 )
 
-// completionTimeout is how long somebody who pressed the tabulator waits.
+// completionTimeout bounds the requests of a completion: the shell blocks until they return.
 const completionTimeout = 3 * time.Second
 
-// CompleteApplication is the ValidArgsFunction of verbs about one application: NAME,
-// KIND/NAME or KIND NAME. What goes wrong is no completion: the verb itself will say it.
+// CompleteApplication is the ValidArgsFunction of commands that take NAME, KIND/NAME or KIND NAME.
+// Errors result in no completions: the command reports them when it runs.
 func (e *Env) CompleteApplication(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	namespace, err := e.Namespace()
 	if err != nil {
@@ -32,15 +33,17 @@ func (e *Env) CompleteApplication(cmd *cobra.Command, args []string, toComplete 
 	}
 	ctx, cancel := context.WithTimeout(completionContext(cmd), completionTimeout)
 	defer cancel()
-	return completions(listNames(ctx, c, namespace), args, toComplete), cobra.ShellCompDirectiveNoFileComp
+	discovered, _ := kubeclient.DiscoverKinds(ctx, c) // without this permission, only the built-in kinds are completed
+	kinds := slices.Concat(appkind.Builtin, discovered)
+	return completions(kinds, listNames(ctx, c, kinds, namespace), args, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// listNames are the names of the applications of a namespace, for each kind. A kind that may
-// not be listed has none.
-func listNames(ctx context.Context, c client.Reader, namespace string) [][]string {
-	names := make([][]string, len(application.Kinds))
-	var group errgroup.Group // one that fails does not keep the others from being listed
-	for i, k := range application.Kinds {
+// listNames returns the names of the applications in a namespace, by kind. Kinds that cannot be listed
+// have no names.
+func listNames(ctx context.Context, c client.Reader, kinds []*appkind.Kind, namespace string) [][]string {
+	names := make([][]string, len(kinds))
+	var group errgroup.Group // no shared context: an error does not cancel the other lists
+	for i, k := range kinds {
 		group.Go(func() error {
 			list := k.NewList()
 			if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -54,13 +57,12 @@ func listNames(ctx context.Context, c client.Reader, namespace string) [][]strin
 			})
 		})
 	}
-	_ = group.Wait() // completion is a courtesy
+	_ = group.Wait() // kinds that fail are not completed
 	return names
 }
 
-// completions are the words that begin with what was typed. names are those of each of
-// our kinds.
-func completions(names [][]string, args []string, toComplete string) []string {
+// completions returns the words that start with toComplete. names holds the names of each kind.
+func completions(kinds []*appkind.Kind, names [][]string, args []string, toComplete string) []string {
 	var out []string
 	switch len(args) {
 	case 0:
@@ -70,9 +72,9 @@ func completions(names [][]string, args []string, toComplete string) []string {
 				count[name]++
 			}
 		}
-		for i, k := range application.Kinds {
+		for i, k := range kinds {
 			for _, name := range names[i] {
-				// Two of one name can be told apart by their kinds only.
+				// Applications with the same name need their kind.
 				if word, _, ok := strings.Cut(toComplete, "/"); ok && slices.Contains(k.Aliases, strings.ToLower(word)) {
 					out = append(out, word+"/"+name)
 				} else if count[name] > 1 {
@@ -83,7 +85,7 @@ func completions(names [][]string, args []string, toComplete string) []string {
 			}
 		}
 	case 1:
-		for i, k := range application.Kinds {
+		for i, k := range kinds {
 			if slices.Contains(k.Aliases, strings.ToLower(args[0])) {
 				out = append(out, names[i]...)
 			}
@@ -93,7 +95,7 @@ func completions(names [][]string, args []string, toComplete string) []string {
 	return slices.DeleteFunc(out, func(word string) bool { return !strings.HasPrefix(word, toComplete) })
 }
 
-// CompleteComponent completes the flag --component of a verb about one application.
+// CompleteComponent completes the flag --component.
 func (e *Env) CompleteComponent(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	namespace, err := e.Namespace()
 	if err != nil {
@@ -110,7 +112,7 @@ func (e *Env) CompleteComponent(cmd *cobra.Command, args []string, toComplete st
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out []string
-	for _, component := range application.Components(app) {
+	for _, component := range appkind.Components(app) {
 		if strings.HasPrefix(component.Name, toComplete) {
 			out = append(out, component.Name)
 		}
@@ -118,7 +120,7 @@ func (e *Env) CompleteComponent(cmd *cobra.Command, args []string, toComplete st
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completionContext is that of the command, which has none while words are completed.
+// completionContext returns the context of the command, which is nil during completion.
 func completionContext(cmd *cobra.Command) context.Context {
 	if ctx := cmd.Context(); ctx != nil {
 		return ctx

@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
 func TestCompletions(t *testing.T) {
@@ -12,19 +14,19 @@ func TestCompletions(t *testing.T) {
 		toComplete string
 		want       string
 	}{
-		"nothing typed":         {want: "appservice/shop appstack/shop store web"},
-		"the beginning":         {toComplete: "s", want: "store"},
-		"a kind":                {toComplete: "appsvc/", want: "appsvc/shop appsvc/web"},
-		"a kind and some":       {toComplete: "AppStack/st", want: "AppStack/store"},
-		"after a kind":          {args: []string{"appservice"}, want: "shop web"},
-		"after a name":          {args: []string{"shop"}},
-		"after kind and name":   {args: []string{"appservice", "web"}},
-		"nothing begins so":     {toComplete: "x"},
-		"a kind that is not it": {toComplete: "deployment/"},
+		"no input":            {want: "appservice/shop appstack/shop store web"},
+		"prefix of a name":    {toComplete: "s", want: "store"},
+		"kind":                {toComplete: "appsvc/", want: "appsvc/shop appsvc/web"},
+		"kind and prefix":     {toComplete: "AppStack/st", want: "AppStack/store"},
+		"after kind":          {args: []string{"appservice"}, want: "shop web"},
+		"after name":          {args: []string{"shop"}},
+		"after kind and name": {args: []string{"appservice", "web"}},
+		"unknown prefix":      {toComplete: "x"},
+		"unknown kind":        {toComplete: "deployment/"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := strings.Join(completions(names, tc.args, tc.toComplete), " "); got != tc.want {
+			if got := strings.Join(completions(appkind.Builtin, names, tc.args, tc.toComplete), " "); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

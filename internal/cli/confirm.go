@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// IsInteractive says whether a person sits at an input.
+// IsInteractive reports whether the input is a terminal, so that the user can answer questions.
 func (e *Env) IsInteractive(in io.Reader) bool {
 	if e.Interactive != nil {
 		return e.Interactive(in)
@@ -20,10 +20,11 @@ func (e *Env) IsInteractive(in io.Reader) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// ErrNotConfirmed is the answer no.
-var ErrNotConfirmed = errors.New("not confirmed, so nothing was changed; answer y, or give --yes")
+// ErrNotConfirmed is returned if the user does not answer yes.
+var ErrNotConfirmed = errors.New("not confirmed, nothing was changed; answer y or use --yes")
 
-// Confirm asks a person, on out: what is printed elsewhere may be read by a program.
+// Confirm asks the user for confirmation. The question goes to out, usually standard error, so that
+// standard output stays usable in scripts.
 func Confirm(in io.Reader, out io.Writer, question string) error {
 	fmt.Fprintf(out, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(in).ReadString('\n')

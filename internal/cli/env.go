@@ -1,9 +1,8 @@
-// Package cli is what the verbs of the plugin share: the cluster as the user's kubeconfig
-// reaches it, the applications in it, and how answers are printed. Each verb has a folder
-// of its own below.
+// Package cli contains the code that the commands of the plugin share: clients for the cluster of the
+// kubeconfig, the lookup of applications, and output. Each command has its own subpackage.
 //
-// Safety rule: it reads with the rights of the caller and writes only objects of our own
-// kinds. No value of a Secret is ever printed.
+// Safety rule: the plugin uses the permissions of the caller, writes only objects of Holdfast's kinds
+// and never prints the value of a Secret.
 package cli
 
 import (
@@ -19,51 +18,51 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/kubeclient"
 )
 
-// Env is what a verb runs in.
+// Env is the environment of a command.
 type Env struct {
-	// Getter reaches the cluster; its flags are those of kubectl.
+	// Getter provides access to the cluster, configured by the flags of kubectl.
 	Getter genericclioptions.RESTClientGetter
-	// Version is that of the plugin.
+	// Version is the version of the plugin.
 	Version string
 	// Color is auto, always or never.
 	Color string
-	// Now is the time that ages are counted from.
+	// Now returns the current time, from which ages are computed.
 	Now func() time.Time
-	// Interactive says whether somebody sits at an input and can be asked; nil means at a terminal.
+	// Interactive reports whether the user can answer questions. Nil: if the input is a terminal.
 	Interactive func(in io.Reader) bool
 }
 
-// Namespace is the one that the user works in.
+// Namespace returns the current namespace: the flag, or the namespace of the context.
 func (e *Env) Namespace() (string, error) {
 	ns, _, err := e.Getter.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return "", fmt.Errorf("read the kubeconfig: %w; choose another one with --kubeconfig", err)
+		return "", fmt.Errorf("read the kubeconfig: %w; use another one with --kubeconfig", err)
 	}
 	return ns, nil
 }
 
-// Terminal is where an answer goes.
+// Terminal returns the terminal properties of an output.
 func (e *Env) Terminal(out io.Writer) Terminal { return NewTerminal(out, e.Color) }
 
-// Config is how the API server is reached.
+// Config returns the client configuration for the API server.
 func (e *Env) Config() (*rest.Config, error) {
 	c, err := e.Getter.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w; choose another one with --kubeconfig or --context", err)
+		return nil, fmt.Errorf("read the kubeconfig: %w; use another one with --kubeconfig or --context", err)
 	}
 	c = rest.CopyConfig(c)
 	c.UserAgent = "kubectl-holdfast/" + e.Version
-	// A person waits: a verb asks a few times and is then gone. The API server's own
-	// fairness is the limit, as for kubectl.
+	// No client-side rate limit: a command sends few requests. API priority and fairness limits them,
+	// as for kubectl.
 	c.QPS = -1
 	return c, nil
 }
 
-// Client reads and writes the kinds that an application is made of. It does not ask the API
-// server first which kinds there are: that would take longer than most answers.
+// Client returns a client for the kinds that applications consist of. It skips API discovery, which would
+// take longer than most requests.
 func (e *Env) Client() (client.Client, error) {
 	c, err := e.Config()
 	if err != nil {
@@ -72,7 +71,7 @@ func (e *Env) Client() (client.Client, error) {
 	return NewClient(c, nil)
 }
 
-// WatchClient is a client that also tells what happens.
+// WatchClient returns a client that can also watch.
 func (e *Env) WatchClient() (client.WithWatch, error) {
 	c, err := e.Config()
 	if err != nil {
@@ -81,17 +80,17 @@ func (e *Env) WatchClient() (client.WithWatch, error) {
 	return NewWatchClient(c)
 }
 
-// discardLibraryLogs keeps the library from complaining, after half a minute, that nobody wants its log.
+// discardLibraryLogs prevents controller-runtime from warning, after 30 seconds, that no logger is set.
 var discardLibraryLogs = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 
-// NewClient makes a client that knows its kinds already. A nil http.Client means a new one.
+// NewClient returns a client with a static REST mapping. If httpClient is nil, it creates one.
 func NewClient(c *rest.Config, httpClient *http.Client) (client.Client, error) {
 	discardLibraryLogs()
-	return application.NewClients().NewClient(c, httpClient)
+	return kubeclient.NewClients().NewClient(c, httpClient)
 }
 
-// NewWatchClient makes a client that can also watch.
+// NewWatchClient returns a client that can also watch.
 func NewWatchClient(c *rest.Config) (client.WithWatch, error) {
 	discardLibraryLogs()
-	return application.NewClients().NewClient(c, nil)
+	return kubeclient.NewClients().NewClient(c, nil)
 }

@@ -2,17 +2,17 @@ package cli
 
 import "errors"
 
-// The exit codes of the plugin.
+// Exit codes of the plugin.
 const (
 	ExitOK       = 0
 	ExitError    = 1
 	ExitNotReady = 2
 )
 
-// ErrNotReady ends a verb that has said itself what is not ready.
+// ErrNotReady is returned by commands that have already printed why something is not ready.
 var ErrNotReady = errors.New("not ready")
 
-// ExitCode is the code that a verb ends with.
+// ExitCode returns the exit code for an error.
 func ExitCode(err error) int {
 	switch {
 	case err == nil:

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// progressDelay is how long a person waits without a word.
+// progressDelay is the time after which progress is printed.
 const progressDelay = 2 * time.Second
 
-// Progress says what is being done, once that has taken too long to be silent about it, and
-// again every ten seconds. It ends when done is called.
+// Progress prints the current task after progressDelay and then every ten seconds, until done is called.
 func Progress(out io.Writer, task string) (done func()) {
 	return ProgressFunc(out, func() string { return task })
 }
 
-// ProgressFunc is the same for what is done in steps: doing says at which one it is.
+// ProgressFunc is like Progress for a task with several steps: currentTask returns the current step.
 func ProgressFunc(out io.Writer, currentTask func() string) (done func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -6,29 +6,29 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a list for people. On a narrow terminal its last column goes on in the next
-// line, under itself: the sentence is what people came for.
+// Table prints aligned columns. On a narrow terminal the last column, usually a sentence, is wrapped
+// below itself.
 type Table struct {
 	Columns []string
 	Rows    [][]string
-	// NoHeaders leaves out the names of the columns.
+	// NoHeaders omits the header row.
 	NoHeaders bool
-	// StackLastColumn puts the last column under the others where the terminal is too narrow for both.
+	// StackLastColumn prints the last column below the others if the terminal is too narrow.
 	StackLastColumn bool
-	// Colorize colours a cell; nil leaves all as they are.
+	// Colorize returns a cell with color codes. Nil: no color.
 	Colorize func(column int, text string) string
 }
 
 const (
 	columnGap = 2
-	// minLastColumnWidth is the least that is left for the last column; narrower terminals wrap.
+	// minLastColumnWidth is the minimum width of the last column. Narrower terminals wrap lines.
 	minLastColumnWidth = 20
-	// minInlineWidth is the least that is worth reading beside other columns, and under how far
-	// what is below them is indented.
+	// minInlineWidth is the minimum width of a last column next to the others, stackedIndent the
+	// indentation of a last column below them.
 	minInlineWidth, stackedIndent = 28, 4
 )
 
-// Print prints the table on a terminal.
+// Print prints the table.
 func (t Table) Print(out Terminal) {
 	widths := t.widths()
 	indent := 0
@@ -92,8 +92,8 @@ func (t Table) widths() []int {
 	return widths
 }
 
-// Wrap breaks a text into lines of at most width characters, between words; 0 means that
-// any length fits. A word that is longer than a line is not broken: people copy it.
+// Wrap breaks a text between words into lines of at most width characters. 0: no limit. Longer words
+// are not broken, so that users can copy them.
 func Wrap(text string, width int) []string {
 	if width <= 0 || utf8.RuneCountInString(text) <= width {
 		return []string{text}
@@ -113,7 +113,7 @@ func Wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// OrDash is a dash for nothing.
+// OrDash returns the text, or a dash if it is empty.
 func OrDash(text string) string {
 	if text == "" {
 		return "-"

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal is where an answer is shown.
+// Terminal is an output with its terminal properties.
 type Terminal struct {
 	io.Writer
-	// Width is how many characters fit on a line; 0 means any number.
+	// Width is the line width in characters. 0: unlimited.
 	Width int
-	// Color says whether colours are shown. Nothing is said by colour alone.
+	// Color enables colors. No information is conveyed by color alone.
 	Color bool
 }
 
-// NewTerminal finds out about an output. colour is auto, always or never. COLUMNS goes
-// before what the terminal says, as everywhere.
+// NewTerminal detects the properties of an output. color is auto, always or never. The environment
+// variable COLUMNS overrides the detected width.
 func NewTerminal(out io.Writer, color string) Terminal {
 	t := Terminal{Writer: out}
 	f, isFile := out.(*os.File)
@@ -41,7 +41,7 @@ func NewTerminal(out io.Writer, color string) Terminal {
 	return t
 }
 
-// Colours by what they mean.
+// Colors and styles, by meaning.
 const (
 	ColorGood    = "32"
 	ColorBad     = "31"
@@ -50,7 +50,7 @@ const (
 	StyleBold    = "1"
 )
 
-// Colorize colours a text, where colours are shown.
+// Colorize adds color codes to a text if colors are enabled.
 func (t Terminal) Colorize(color, text string) string {
 	if !t.Color || text == "" {
 		return text

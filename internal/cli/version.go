@@ -9,15 +9,15 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Where an installation puts the operator and the application center.
+// Default namespace and names of an installation.
 const (
 	OperatorNamespace = "holdfast-system"
 	OperatorName      = "holdfast-operator"
 	CenterName        = "holdfast-center"
 )
 
-// DeploymentVersion is the version of the operator, or the center, that a Deployment runs: what its
-// label says, else the tag of its image. It is empty when neither does.
+// DeploymentVersion returns the version of the operator or center that a Deployment runs: the version
+// label, or else the tag of its image. It is empty if both are missing.
 func DeploymentVersion(d *appsv1.Deployment) string {
 	for _, labels := range []map[string]string{d.Labels, d.Spec.Template.Labels} {
 		if v := labels[appsapi.LabelVersion]; v != "" {
@@ -27,7 +27,7 @@ func DeploymentVersion(d *appsv1.Deployment) string {
 	return imageTag(DeploymentImage(d))
 }
 
-// DeploymentImage is the image of the operator, or the center.
+// DeploymentImage returns the image of the operator or center.
 func DeploymentImage(d *appsv1.Deployment) string {
 	for i := range d.Spec.Template.Spec.Containers {
 		if c := &d.Spec.Template.Spec.Containers[i]; c.Name == "operator" || c.Name == "center" || len(d.Spec.Template.Spec.Containers) == 1 {
@@ -37,18 +37,18 @@ func DeploymentImage(d *appsv1.Deployment) string {
 	return ""
 }
 
-// imageTag is the tag of an image. A registry may have a port, and a digest is no version.
+// imageTag returns the tag of an image. It ignores the port of the registry and the digest.
 func imageTag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 	return tag
 }
 
-// VersionSkewWarning warns when the plugin and the operator are of different versions: what one says
-// about the other may be wrong then. It is empty when they agree, or one is not known.
+// VersionSkewWarning returns a warning if the versions of the plugin and the operator differ. It is empty
+// if they match or if one is unknown.
 func VersionSkewWarning(plugin, operator string) string {
 	if plugin == "" || operator == "" || strings.TrimPrefix(plugin, "v") == strings.TrimPrefix(operator, "v") {
 		return ""
 	}
-	return fmt.Sprintf("The plugin is of version %s and the operator of version %s; use the same, so that the plugin knows what the operator does.", plugin, operator)
+	return fmt.Sprintf("The plugin has version %s and the operator has version %s; install the same version of both.", plugin, operator)
 }

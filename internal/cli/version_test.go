@@ -13,12 +13,12 @@ func TestDeploymentVersion(t *testing.T) {
 		label string
 		want  string
 	}{
-		"the tag":                     {image: "holdfast/operator:v1.2.3", want: "v1.2.3"},
-		"a registry with a port":      {image: "registry:5000/holdfast/operator:1", want: "1"},
-		"a registry, and no tag":      {image: "registry:5000/holdfast/operator"},
-		"a tag and a digest":          {image: "holdfast/operator:v1@sha256:abc", want: "v1"},
-		"only a digest":               {image: "holdfast/operator@sha256:abc"},
-		"the label goes before a tag": {image: "holdfast/operator:latest", label: "v2", want: "v2"},
+		"tag":                    {image: "holdfast/operator:v1.2.3", want: "v1.2.3"},
+		"registry with a port":   {image: "registry:5000/holdfast/operator:1", want: "1"},
+		"registry without a tag": {image: "registry:5000/holdfast/operator"},
+		"tag and digest":         {image: "holdfast/operator:v1@sha256:abc", want: "v1"},
+		"digest only":            {image: "holdfast/operator@sha256:abc"},
+		"label overrides tag":    {image: "holdfast/operator:latest", label: "v2", want: "v2"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,7 @@
-// Package conditions writes the conditions of a status.
+// Package conditions sets the conditions of a status.
 //
-// Safety rule: a condition that says the same as before is the same as before. Its
-// time moves only when its status flips, so that equal statuses compare equal.
+// Safety rule: an equal condition is not changed. Its time changes only when its status changes, so that
+// equal statuses compare equal.
 package conditions
 
 import (
@@ -23,7 +23,7 @@ func Set(conditions *[]metav1.Condition, c metav1.Condition, now time.Time) {
 	meta.SetStatusCondition(conditions, c)
 }
 
-// SetOrRemove sets a condition that is only there while it is True.
+// SetOrRemove sets a condition to True, or removes it.
 func SetOrRemove(conditions *[]metav1.Condition, present bool, c metav1.Condition, now time.Time) {
 	if !present {
 		meta.RemoveStatusCondition(conditions, c.Type)
@@ -33,11 +33,11 @@ func SetOrRemove(conditions *[]metav1.Condition, present bool, c metav1.Conditio
 	Set(conditions, c, now)
 }
 
-// Trim puts a message on one line and shortens it to what a condition may hold.
+// Trim joins the lines of a message and shortens it to the maximum length of a condition message.
 func Trim(message string) string { return Truncate(message, maxMessage) }
 
-// Truncate puts a text on one line and shortens it to at most limit bytes, at the end of a word
-// if there is one in the second half, and never inside a character.
+// Truncate joins the lines of a text and shortens it to at most limit bytes, at a word boundary if there
+// is one in the second half, and never within a character.
 func Truncate(text string, limit int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) <= limit {
@@ -45,7 +45,7 @@ func Truncate(text string, limit int) string {
 	}
 	const ellipsis = " ..."
 	cut := max(0, limit-len(ellipsis))
-	for cut > 0 && !utf8.RuneStart(text[cut]) { // bytes that are no characters have no start
+	for cut > 0 && !utf8.RuneStart(text[cut]) { // invalid bytes are not the start of a rune
 		cut--
 	}
 	if space := strings.LastIndexByte(text[:cut], ' '); space > limit/2 {

@@ -29,17 +29,17 @@ func TestSet(t *testing.T) {
 			set:  ready("False", "Progressing", "Deployment shop/web is rolling out", time.Time{}),
 			want: []metav1.Condition{ready("False", "Progressing", "Deployment shop/web is rolling out", later)},
 		},
-		"same": {
-			before: []metav1.Condition{ready("True", "Reconciled", "all well", noon)},
-			set:    ready("True", "Reconciled", "all well", time.Time{}),
-			want:   []metav1.Condition{ready("True", "Reconciled", "all well", noon)},
+		"unchanged": {
+			before: []metav1.Condition{ready("True", "Reconciled", "ready", noon)},
+			set:    ready("True", "Reconciled", "ready", time.Time{}),
+			want:   []metav1.Condition{ready("True", "Reconciled", "ready", noon)},
 		},
-		"another reason keeps the time": {
+		"another reason does not change the time": {
 			before: []metav1.Condition{ready("False", "Progressing", "", noon)},
 			set:    ready("False", "ComponentDegraded", "", time.Time{}),
 			want:   []metav1.Condition{ready("False", "ComponentDegraded", "", noon)},
 		},
-		"flip": {
+		"status changed": {
 			before: []metav1.Condition{ready("False", "Progressing", "", noon)},
 			set:    ready("True", "Reconciled", "", time.Time{}),
 			want:   []metav1.Condition{ready("True", "Reconciled", "", later)},
@@ -47,7 +47,7 @@ func TestSet(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			Set(&tc.before, tc.set, later.Add(time.Millisecond)) // stored times have no fractions
+			Set(&tc.before, tc.set, later.Add(time.Millisecond)) // stored times have no fractions of a second
 			if diff := cmp.Diff(tc.want, tc.before); diff != "" {
 				t.Error(diff)
 			}
@@ -56,7 +56,7 @@ func TestSet(t *testing.T) {
 }
 
 func TestSetOrRemove(t *testing.T) {
-	isReady := ready("True", "Reconciled", "all well", noon)
+	isReady := ready("True", "Reconciled", "ready", noon)
 	stalled := metav1.Condition{Type: "Stalled", Status: "True", Reason: "RolloutTimedOut", LastTransitionTime: metav1.NewTime(noon)}
 	cases := map[string]struct {
 		before  []metav1.Condition
@@ -101,7 +101,7 @@ func TestTruncate(t *testing.T) {
 		"the smallest limit that fits":  {"01234", 4, " ..."},
 		"repeated spaces count once":    {"01234     56789", 11, "01234 56789"},
 		"a limit below the ellipsis":    {"abcdef", 3, " .."},
-		"bytes that are no characters":  {strings.Repeat("\x80", 20), 10, " ..."},
+		"bytes that are invalid UTF-8":  {strings.Repeat("\x80", 20), 10, " ..."},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestTruncate(t *testing.T) {
 
 func TestTrim(t *testing.T) {
 	cases := map[string]struct{ in, want string }{
-		"short":      {"as it is", "as it is"},
+		"short":      {"a message", "a message"},
 		"lines":      {"one\n  two\tthree ", "one two three"},
 		"words":      {strings.Repeat("word ", 300), strings.TrimSpace(strings.Repeat("word ", 204)) + " ..."},
 		"one word":   {strings.Repeat("x", 2000), strings.Repeat("x", 1020) + " ..."},

@@ -1,3 +1,3 @@
-// Package configrefs hashes the ConfigMaps and Secrets that pods refer to, so that pods are replaced
-// when their configuration changes. Content is never kept: only hashes are, keyed for Secrets.
+// Package configrefs hashes the ConfigMaps and Secrets that pods reference, so that pods are replaced when
+// their configuration changes. It stores only hashes, and HMACs for Secrets, never content.
 package configrefs

@@ -19,19 +19,20 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// HashCache knows the hashes of the ConfigMaps and Secrets that applications refer to, and
-// who refers to them. Of these objects the cache keeps that they exist and in which
-// version; only a version that nobody has seen is read, once.
+// HashCache caches the hashes of the ConfigMaps and Secrets that applications reference, and the
+// applications that reference them. The controller cache contains only their metadata; the content of each
+// version is read once.
 type HashCache struct {
+	keys      *appsapi.Keys
 	cache     client.Reader
 	apiReader client.Reader
 	hmacKey   *HMACKey
-	// readLocks has a lock for every source that is being read.
+	// readLocks has a lock for every object that is being read.
 	readLocks keymutex.KeyMutex
 
 	mu     sync.Mutex
 	hashes map[configRef]versionHashes
-	// missing are those that the API server said do not exist.
+	// missing are the objects that the API server reported as not found.
 	missing   map[configRef]bool
 	consumers map[configRef]map[types.NamespacedName]bool
 	refsByApp map[types.NamespacedName][]configRef
@@ -45,26 +46,26 @@ type configRef struct {
 
 func (s configRef) String() string { return s.kind + " " + s.NamespacedName.String() }
 
-// versionHashes are of one version of a source, by the keys that were asked for.
+// versionHashes are the hashes of one version of an object by requested keys.
 type versionHashes struct {
 	uid             types.UID
 	resourceVersion string
 	byKeys          map[string]string
 }
 
-// New returns an empty cache. Of objects that pods refer to, cache has metadata only; apiReader reads
-// their content.
-func New(cache, apiReader client.Reader, key *HMACKey) *HashCache {
+// New returns an empty cache. cache contains the metadata of referenced objects; apiReader reads their
+// content.
+func New(keys *appsapi.Keys, cache, apiReader client.Reader, key *HMACKey) *HashCache {
 	return &HashCache{
-		cache: cache, apiReader: apiReader, hmacKey: key, readLocks: keymutex.NewHashed(0),
+		keys: keys, cache: cache, apiReader: apiReader, hmacKey: key, readLocks: keymutex.NewHashed(0),
 		hashes: map[configRef]versionHashes{}, missing: map[configRef]bool{}, consumers: map[configRef]map[types.NamespacedName]bool{}, refsByApp: map[types.NamespacedName][]configRef{},
 	}
 }
 
-// HashesFor returns the contents that the components of an application refer to. What is written
-// down on a child need not be read. Of others that it uses nothing is read, but a change of
-// them wakes it, too.
-func (c *HashCache) HashesFor(ctx context.Context, app types.NamespacedName, components []appsapi.Component, seen rollout.Observed, watchOnly []desired.Ref) (desired.RefStates, error) {
+// HashesFor returns the states of the objects that the components of an application reference. Recorded
+// states of children avoid reads. Objects in watchOnly are not read, but their changes also trigger a
+// reconcile.
+func (c *HashCache) HashesFor(ctx context.Context, app types.NamespacedName, components []desired.ExpandedComponent, seen rollout.Observed, watchOnly []desired.Ref) (desired.RefStates, error) {
 	var refs []desired.Ref
 	requestedKeys := map[configRef][]string{}
 	for _, component := range components {
@@ -73,13 +74,13 @@ func (c *HashCache) HashesFor(ctx context.Context, app types.NamespacedName, com
 			refs, requestedKeys[s] = append(refs, ref), append(requestedKeys[s], ref.Keys)
 		}
 	}
-	c.setRefs(app, slices.Concat(refs, watchOnly)) // before looking, so that a change in between wakes us
+	c.setRefs(app, slices.Concat(refs, watchOnly)) // before reading, so that a concurrent change triggers a reconcile
 	if len(refs) == 0 {
 		return nil, nil
 	}
 	recorded := map[desired.Ref][]desired.RefState{}
 	for _, live := range seen {
-		for ref, content := range desired.RecordedRefs(live) {
+		for ref, content := range desired.RecordedRefs(c.keys, live) {
 			recorded[ref] = append(recorded[ref], content)
 		}
 	}
@@ -101,14 +102,14 @@ func configRefOf(namespace string, ref desired.Ref) configRef {
 	return configRef{ref.Kind, types.NamespacedName{Namespace: namespace, Name: ref.Name}}
 }
 
-// hashOf returns what is known of some keys of an object, and nil when there is no such
-// object. If it has to be read, then at once for all that is asked of it.
+// hashOf returns the state of some keys of an object; nil if the object does not exist. A read hashes all
+// requested keys at once.
 func (c *HashCache) hashOf(ctx context.Context, s configRef, keys string, recorded []desired.RefState, requestedKeys []string) (*desired.RefState, error) {
 	current := &metav1.PartialObjectMetadata{}
 	current.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(s.kind))
 	if err := c.cache.Get(ctx, s.NamespacedName, current); apierrors.IsNotFound(err) {
 		if len(recorded) > 0 {
-			return nil, nil // it was there, and has gone
+			return nil, nil // it was deleted
 		}
 		return c.readUncached(ctx, s, keys, requestedKeys)
 	} else if err != nil {
@@ -121,7 +122,7 @@ func (c *HashCache) hashOf(ctx context.Context, s configRef, keys string, record
 	if i := slices.IndexFunc(recorded, isCurrent); i >= 0 {
 		return &recorded[i], nil
 	}
-	// Of many that share it one reads, and the others wait for that.
+	// One goroutine reads, and the others that need the same object wait for it.
 	c.readLocks.LockKey(s.String())
 	defer func() { _ = c.readLocks.UnlockKey(s.String()) }()
 	if r, ok := c.cachedHash(s, keys); ok && isCurrent(r) {
@@ -130,9 +131,9 @@ func (c *HashCache) hashOf(ctx context.Context, s configRef, keys string, record
 	return c.readAndHash(ctx, s, keys, requestedKeys)
 }
 
-// readUncached asks the API server, once, whether there is what the cache lacks. Nothing says that
-// the cache hears of a Secret before it hears of the application that was made after it, and
-// pods that were made without it would be replaced at once.
+// readUncached checks once with the API server whether an object exists that the cache lacks. The cache
+// can receive an application before a Secret that was created earlier, and pods created without the Secret
+// would be replaced immediately.
 func (c *HashCache) readUncached(ctx context.Context, s configRef, keys string, requestedKeys []string) (*desired.RefState, error) {
 	c.readLocks.LockKey(s.String())
 	defer func() { _ = c.readLocks.UnlockKey(s.String()) }()
@@ -167,7 +168,7 @@ func (c *HashCache) cachedHash(s configRef, keys string) (content desired.RefSta
 	return desired.RefState{UID: cached.uid, ResourceVersion: cached.resourceVersion, Hash: hash}, ok
 }
 
-// readAndHash asks the API server. The content itself is forgotten at once.
+// readAndHash reads an object from the API server and discards its content after hashing.
 func (c *HashCache) readAndHash(ctx context.Context, s configRef, keys string, requestedKeys []string) (*desired.RefState, error) {
 	obj, data, err := c.getData(ctx, s)
 	if apierrors.IsNotFound(err) {
@@ -207,10 +208,10 @@ func (c *HashCache) getData(ctx context.Context, s configRef) (client.Object, ma
 	return &config, desired.ConfigMapData(&config), err
 }
 
-// Forget drops an application that is gone.
+// Forget removes a deleted application.
 func (c *HashCache) Forget(app types.NamespacedName) { c.setRefs(app, nil) }
 
-// setRefs notes what an application refers to.
+// setRefs records the references of an application.
 func (c *HashCache) setRefs(app types.NamespacedName, refs []desired.Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +242,8 @@ func (c *HashCache) setRefs(app types.NamespacedName, refs []desired.Ref) {
 	}
 }
 
-// RequestsForConsumers are the applications to wake when a ConfigMap or Secret changes.
+// RequestsForConsumers returns a function that maps a changed ConfigMap or Secret to the applications that
+// reference it.
 func (c *HashCache) RequestsForConsumers(kind string) func(context.Context, client.Object) []reconcile.Request {
 	return func(_ context.Context, obj client.Object) []reconcile.Request {
 		c.mu.Lock()

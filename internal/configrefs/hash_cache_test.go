@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// countingConfigMap is a ConfigMap, and counts how often its content is read.
+// countingConfigMap is a reader of one ConfigMap that counts reads of its content.
 type countingConfigMap struct {
 	client.Reader
 	corev1.ConfigMap
@@ -32,7 +32,7 @@ func (s *countingConfigMap) Get(_ context.Context, _ client.ObjectKey, into clie
 	return nil
 }
 
-// componentWithKeys is a component that takes some keys of it.
+// componentWithKeys returns a component that references some keys of the ConfigMap.
 func componentWithKeys(name string, keys ...string) appsapi.Component {
 	c := appsapi.Component{Name: name, Service: &appsapi.ServiceComponent{}}
 	for _, key := range keys {
@@ -42,17 +42,17 @@ func componentWithKeys(name string, keys ...string) appsapi.Component {
 	return c
 }
 
-// TestConfigRefVersionIsReadOnce reads each version once, however many components take different
-// keys of it.
+// TestConfigRefVersionIsReadOnce checks that each version is read once, even if components reference
+// different keys.
 func TestConfigRefVersionIsReadOnce(t *testing.T) {
 	s := &countingConfigMap{ConfigMap: corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "7"}, Data: map[string]string{"a": "1", "b": "1", "c": "1"},
 	}}
-	c := New(s, s, nil)
+	c := New(appsapi.DefaultKeys, s, s, nil)
 	lookup := func() desired.RefStates {
 		t.Helper()
 		known, err := c.HashesFor(t.Context(), types.NamespacedName{Namespace: "shop", Name: "shop"},
-			[]appsapi.Component{componentWithKeys("web", "a"), componentWithKeys("api", "b"), componentWithKeys("both", "b", "a")}, nil, nil)
+			desired.ExpandComponents([]appsapi.Component{componentWithKeys("web", "a"), componentWithKeys("api", "b"), componentWithKeys("both", "b", "a")}), nil, nil)
 		if err != nil || len(known) != 3 {
 			t.Fatalf("got %v, %v", known, err)
 		}
@@ -76,7 +76,7 @@ func TestConfigRefVersionIsReadOnce(t *testing.T) {
 	}
 }
 
-// countingEmptyReader has nothing, and counts how often that was asked.
+// countingEmptyReader is a reader without objects that counts its calls.
 type countingEmptyReader struct {
 	client.Reader
 	reads int
@@ -87,33 +87,33 @@ func (n *countingEmptyReader) Get(_ context.Context, key client.ObjectKey, _ cli
 	return apierrors.NewNotFound(corev1.Resource("configmaps"), key.Name)
 }
 
-// TestConfigRefMissingFromCacheIsReadOnce does not take for missing what the cache has not heard of yet,
-// and asks once about what is.
+// TestConfigRefMissingFromCacheIsReadOnce checks that an object that the cache lacks is read from the API
+// server, and only once if it does not exist.
 func TestConfigRefMissingFromCacheIsReadOnce(t *testing.T) {
 	app := types.NamespacedName{Namespace: "shop", Name: "shop"}
 	lookup := func(c *HashCache) int {
 		t.Helper()
-		known, err := c.HashesFor(t.Context(), app, []appsapi.Component{componentWithKeys("web", "a")}, nil, nil)
+		known, err := c.HashesFor(t.Context(), app, desired.ExpandComponents([]appsapi.Component{componentWithKeys("web", "a")}), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return len(known)
 	}
 	live := &countingConfigMap{ConfigMap: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "7"}, Data: map[string]string{"a": "1"}}}
-	if lookup(New(&countingEmptyReader{}, live, nil)) != 1 {
-		t.Error("what exists was taken for missing")
+	if lookup(New(appsapi.DefaultKeys, &countingEmptyReader{}, live, nil)) != 1 {
+		t.Error("an existing object counts as missing")
 	}
 	apiServer := &countingEmptyReader{}
-	c := New(&countingEmptyReader{}, apiServer, nil)
+	c := New(appsapi.DefaultKeys, &countingEmptyReader{}, apiServer, nil)
 	if lookup(c)+lookup(c) != 0 || apiServer.reads != 1 {
-		t.Errorf("what is missing was asked for %d times", apiServer.reads)
+		t.Errorf("the missing object was read %d times", apiServer.reads)
 	}
 	c.cache, c.apiReader = live, live
 	if lookup(c) != 1 {
-		t.Error("what has come is still missing")
+		t.Error("the created object still counts as missing")
 	}
 	c.cache, c.apiReader = &countingEmptyReader{}, apiServer
 	if lookup(c) != 0 || apiServer.reads != 2 {
-		t.Errorf("what has gone again was asked for %d times", apiServer.reads-1)
+		t.Errorf("the deleted object was read %d times", apiServer.reads-1)
 	}
 }

@@ -20,11 +20,10 @@ const (
 	hmacKeyField      = "key"
 )
 
-// +kubebuilder:rbac:groups="",namespace=holdfast-system,resources=secrets,verbs=create;get
-
-// HMACKey is the random key of the hashes of Secrets. It is made once and kept in a
-// Secret of the operator's own: with another key every hash would be another one.
+// HMACKey is the random key for the hashes of Secrets. It is created once and stored in a Secret in the
+// namespace of the operator: another key would change every hash.
 type HMACKey struct {
+	keys      *appsapi.Keys
 	namespace string
 	reader    client.Reader
 	writer    client.Writer
@@ -33,13 +32,12 @@ type HMACKey struct {
 	key []byte
 }
 
-// NewHMACKey returns the key that is stored in a namespace; it is read, or created, when it is first
-// needed.
-func NewHMACKey(namespace string, reader client.Reader, writer client.Writer) *HMACKey {
-	return &HMACKey{namespace: namespace, reader: reader, writer: writer}
+// NewHMACKey returns the key that is stored in a namespace. It is read, or created, on first use.
+func NewHMACKey(keys *appsapi.Keys, namespace string, reader client.Reader, writer client.Writer) *HMACKey {
+	return &HMACKey{keys: keys, namespace: namespace, reader: reader, writer: writer}
 }
 
-// keyFor returns the key for a kind: the content of ConfigMaps is no secret.
+// keyFor returns the key for a kind. ConfigMaps need none, because their content is not secret.
 func (k *HMACKey) keyFor(ctx context.Context, kind string) ([]byte, error) {
 	if kind != desired.RefSecret {
 		return nil, nil
@@ -51,10 +49,10 @@ func (k *HMACKey) keyFor(ctx context.Context, kind string) ([]byte, error) {
 	}
 	secret, err := k.getOrCreate(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("get or make the key that Secrets are hashed with, Secret %s/%s: %w", k.namespace, hmacKeySecretName, err)
+		return nil, fmt.Errorf("get or create the HMAC key for hashes of Secrets in Secret %s/%s: %w", k.namespace, hmacKeySecretName, err)
 	}
 	if len(secret.Data[hmacKeyField]) == 0 {
-		return nil, fmt.Errorf("the key that Secrets are hashed with is empty: delete Secret %s/%s, and it is made anew", k.namespace, hmacKeySecretName)
+		return nil, fmt.Errorf("the HMAC key in Secret %s/%s is empty: delete the Secret to have it recreated", k.namespace, hmacKeySecretName)
 	}
 	k.key = secret.Data[hmacKeyField]
 	return k.key, nil
@@ -72,8 +70,8 @@ func (k *HMACKey) getOrCreate(ctx context.Context) (*corev1.Secret, error) {
 		Data:       map[string][]byte{hmacKeyField: make([]byte, 32)},
 	}
 	_, _ = rand.Read(generated.Data[hmacKeyField]) // it never fails
-	err := k.writer.Create(ctx, generated, client.FieldOwner(appsapi.FieldManager))
-	if apierrors.IsAlreadyExists(err) { // another replica was faster
+	err := k.writer.Create(ctx, generated, client.FieldOwner(k.keys.FieldManager))
+	if apierrors.IsAlreadyExists(err) { // created by another replica
 		return existing, k.reader.Get(ctx, name, existing)
 	}
 	return generated, err

@@ -8,24 +8,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
 	"github.com/holdfast-dev/holdfast/internal/password"
 	"github.com/holdfast-dev/holdfast/internal/rotation"
 )
 
-// account is one of the two, with what is declared about it.
+// account is the account of root or of the application, with its declared password.
 type account struct {
 	key, user string
-	// schema is what it has to get into; "" for root.
+	// schema is the schema that the account must have access to; "" for root.
 	schema     string
-	credential appsapi.Credential
-	// bindingVersion is that of what tells others about it.
+	credential desired.Credential
+	// bindingVersion is the resourceVersion of the binding Secret; "" for root.
 	bindingVersion string
 	rotation.Account
 }
 
-// probe asks the server which of its passwords it takes.
+// probe checks which passwords the server accepts.
 func (a *account) probe(ctx context.Context, srv *server) (err error) {
 	if a.PasswordAccepted, err = srv.accepts(ctx, a.user, a.Password, a.schema); err != nil {
 		return err
@@ -34,7 +35,8 @@ func (a *account) probe(ctx context.Context, srv *server) (err error) {
 	return err
 }
 
-// loadAccounts are root's and the application's, as they are stored, declared and taken.
+// loadAccounts returns root and the application account with their stored, declared and accepted
+// passwords.
 func (r *Reconciler) loadAccounts(ctx context.Context, d Database, s passwordSecret, binding bindingState, srv *server) (root, user *account, err error) {
 	due := s.rotationDue(d.Rotation.RequestedAt, d.Rotation.EveryDays, r.Clock.Now())
 	root = &account{key: mariadb.KeyRootPassword, user: session.Root, credential: d.RootCredential}
@@ -54,8 +56,8 @@ func (r *Reconciler) loadAccounts(ctx context.Context, d Database, s passwordSec
 	return root, user, nil
 }
 
-// declaredPassword is the password that somebody wants an account to have; "" when nobody says.
-func (r *Reconciler) declaredPassword(ctx context.Context, d Database, c appsapi.Credential) (string, error) {
+// declaredPassword returns the password that the spec declares or references; "" if there is none.
+func (r *Reconciler) declaredPassword(ctx context.Context, d Database, c desired.Credential) (string, error) {
 	if c.Value != "" || c.SecretRef == nil {
 		return c.Value, invalidPasswordError(password.InvalidReason(c.Value), "rootPass")
 	}
@@ -66,16 +68,19 @@ func (r *Reconciler) declaredPassword(ctx context.Context, d Database, c appsapi
 	}
 	value := string(source.Data[c.SecretRef.Key])
 	if err != nil || value == "" {
-		return "", &ConditionError{Reason: appsapi.ReasonCredentialSourceMissing, Message: fmt.Sprintf("Secret %s/%s, from which the password is taken, has nothing under the key %q; the password stays what it was. Add it",
+		return "", &ConditionError{Reason: appsapi.ReasonCredentialSourceMissing, Message: fmt.Sprintf(
+			"Secret %s/%s, the source of the password, does not exist or has no key %q; the current password stays valid. Add the key",
 			d.Namespace, c.SecretRef.Name, c.SecretRef.Key)}
 	}
 	return value, invalidPasswordError(password.InvalidReason(value), fmt.Sprintf("Secret %s/%s, key %q", d.Namespace, c.SecretRef.Name, c.SecretRef.Key))
 }
 
-// invalidPasswordError says that a password is none that every program reads alike.
+// invalidPasswordError reports a password that programs may read differently.
 func invalidPasswordError(problem, where string) error {
 	if problem == "" {
 		return nil
 	}
-	return &ConditionError{Reason: appsapi.ReasonCredentialSourceMissing, Message: fmt.Sprintf("%s has a password with %s; the password stays what it was. Write one without", where, problem)}
+	return &ConditionError{Reason: appsapi.ReasonCredentialSourceMissing, Message: fmt.Sprintf(
+		"%s has a password with %s; the current password stays valid. "+
+			"Choose a UTF-8 password without line breaks and control characters", where, problem)}
 }

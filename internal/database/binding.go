@@ -20,13 +20,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// bindingType says to others that know the convention what is in the Secret.
+// bindingType is the type that the Service Binding specification defines for MySQL.
 const bindingType = corev1.SecretType("servicebinding.io/mysql")
 
-// bindingPassword is a key of a binding, as the convention has it.
+// bindingPassword is the key of the password, as the specification defines it.
 const bindingPassword = "password"
 
-// bindingData is what those who use the database are told.
+// bindingData returns the connection details for clients.
 func (d Database) bindingData(password string) map[string][]byte {
 	port := strconv.Itoa(mariadb.Port)
 	uri := url.URL{Scheme: "mysql", User: url.UserPassword(d.Schema, password), Host: net.JoinHostPort(d.Host, port), Path: "/" + d.Schema}
@@ -40,10 +40,10 @@ func (d Database) bindingData(password string) map[string][]byte {
 	return out
 }
 
-// passwordInvalid stands for a binding that has to be written whatever its password is.
+// passwordInvalid stands for a binding that must be written, regardless of its password.
 const passwordInvalid = "\x00"
 
-// bindingState is the password that they are told now, and the version of what tells it.
+// bindingState is the password in the binding Secret and its resourceVersion.
 type bindingState struct{ password, version string }
 
 // readBinding reads the binding.
@@ -56,27 +56,28 @@ func (r *Reconciler) readBinding(ctx context.Context, d Database) (bindingState,
 	if err != nil {
 		return bindingState{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Binding, err)
 	}
-	if live.Type != bindingType || !d.ownsBinding(&live) {
-		return bindingState{}, &ConditionError{Reason: appsapi.ReasonBindingConflict, Message: fmt.Sprintf("Secret %s/%s, which is to say how to get in, exists and is not Holdfast's (type %s). Delete it if nobody needs it",
+	if live.Type != bindingType || !d.ownsBinding(r.Keys, &live) {
+		return bindingState{}, &ConditionError{Reason: appsapi.ReasonBindingConflict, Message: fmt.Sprintf(
+			"Binding Secret %s/%s exists and is not managed by Holdfast (type %s). Delete it if it is not needed",
 			d.Namespace, d.Binding, live.Type)}
 	}
 	password := string(live.Data[bindingPassword])
-	for key, value := range d.bindingData(password) { // others may have added to it
+	for key, value := range d.bindingData(password) { // other clients may have added keys
 		if !bytes.Equal(live.Data[key], value) {
 			return bindingState{password: passwordInvalid}, nil
 		}
 	}
 	if !slices.ContainsFunc(live.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == *d.Owner.UID }) {
 		exists, err := r.ownerExists(ctx, d)
-		if err != nil || exists { // its set was made anew
+		if err != nil || exists { // the StatefulSet was recreated
 			return bindingState{password: passwordInvalid}, err
 		}
 	}
 	return bindingState{password, live.ResourceVersion}, nil
 }
 
-// ownerExists says whether what the binding is to belong to is there, and not about to go. What belongs to
-// something that is gone is deleted by Kubernetes.
+// ownerExists reports whether the owner of the binding exists and is not being deleted. Otherwise
+// the garbage collector would delete the binding.
 func (r *Reconciler) ownerExists(ctx context.Context, d Database) (bool, error) {
 	owner := &metav1.PartialObjectMetadata{}
 	owner.SetGroupVersionKind(schema.FromAPIVersionAndKind(*d.Owner.APIVersion, *d.Owner.Kind))
@@ -90,9 +91,9 @@ func (r *Reconciler) ownerExists(ctx context.Context, d Database) (bool, error) 
 	return owner.UID == *d.Owner.UID && owner.DeletionTimestamp == nil, nil
 }
 
-// ownsBinding says whether a binding was made by us, for this application.
-func (d Database) ownsBinding(live *corev1.Secret) bool {
-	for _, label := range []string{appsapi.LabelManagedBy, appsapi.LabelInstance, appsapi.LabelOwnerKind} {
+// ownsBinding reports whether a binding was created for this application.
+func (d Database) ownsBinding(keys *appsapi.Keys, live *corev1.Secret) bool {
+	for _, label := range []string{appsapi.LabelManagedBy, appsapi.LabelInstance, keys.OwnerKind} {
 		if live.Labels[label] != d.Labels[label] {
 			return false
 		}
@@ -100,19 +101,19 @@ func (d Database) ownsBinding(live *corev1.Secret) bool {
 	return true
 }
 
-// applyBinding tells those who use the database, and returns the version of what tells it.
+// applyBinding writes the binding and returns its resourceVersion.
 func (r *Reconciler) applyBinding(ctx context.Context, d Database, password string) (version string, err error) {
 	exists, err := r.ownerExists(ctx, d)
 	if err != nil {
 		return "", err
 	}
 	if !exists {
-		return "", fmt.Errorf("%s %s/%s is being made anew", *d.Owner.Kind, d.Namespace, *d.Owner.Name)
+		return "", fmt.Errorf("%s %s/%s is being recreated", *d.Owner.Kind, d.Namespace, *d.Owner.Name)
 	}
 	secret := corev1ac.Secret(d.Binding, d.Namespace).WithLabels(d.Labels).WithOwnerReferences(d.Owner).
 		WithType(bindingType).WithData(d.bindingData(password))
-	if err := r.Writer.Apply(ctx, secret, client.FieldOwner(appsapi.FieldManager), client.ForceOwnership); err != nil {
+	if err := r.Writer.Apply(ctx, secret, client.FieldOwner(r.Keys.FieldManager), client.ForceOwnership); err != nil {
 		return "", fmt.Errorf("apply Secret %s/%s: %w", d.Namespace, d.Binding, err)
 	}
-	return *secret.ResourceVersion, nil // which the answer has put there
+	return *secret.ResourceVersion, nil // set from the response
 }

@@ -1,12 +1,12 @@
-// Package database keeps the accounts of a database right: that its application gets in, that
-// passwords change without cutting anybody off, and that those who use it are told.
+// Package database manages the accounts of a database: it keeps the login of the application
+// working, rotates passwords without disconnecting clients, and writes the binding Secret.
 //
-//	keeper.go    one visit: look, decide, do, until there is nothing left to do now
-//	stored.go    the Secret with the passwords
-//	binding.go   the Secret that tells others how to get in
-//	server.go    what is asked of the server
+//	reconciler.go  observes, decides and executes steps until none is left
+//	prober.go      runs the reconciler in the background
+//	secret.go      the Secret with the passwords
+//	binding.go     the Secret with the connection details for clients
+//	server.go      logins to the server
 //
-// Safety rule: a password is stored before the server learns it, and struck out after the server
-// has forgotten it. Everything else follows from what is found: there is no memory that a
-// crash could take away.
+// Safety rule: a password is stored before the server accepts it, and deleted after the server has
+// stopped accepting it. Every step is derived from the observed state, so a crash loses nothing.
 package database

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/mariadbd"
 )
 
-// execAsRoot is somebody who knows the first password of root.
+// execAsRoot executes statements as root with its initial password.
 func (h *harness) execAsRoot(statement string) {
 	h.Helper()
 	db, err := sql.Open("mysql", fmt.Sprintf("root:%s@tcp(%s:3306)/", h.server.RootPassword, h.server.Address))
@@ -28,7 +28,8 @@ func (h *harness) execAsRoot(statement string) {
 	h.must(err)
 }
 
-// What somebody has changed in the server is put right if root still gets in, and said if not.
+// TestPasswordChangedInServer checks that passwords changed in the server are corrected if root can
+// log in, and reported otherwise.
 func TestPasswordChangedInServer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "behind")
@@ -41,13 +42,13 @@ func TestPasswordChangedInServer(t *testing.T) {
 	h.checkLogins("the account was changed")
 	h.must(root.SetPasswords(t.Context(), session.Root, mariadb.Hash("by hand")))
 	_, err = h.reconciler(nil).Reconcile(t.Context(), h.db)
-	if err == nil || !strings.Contains(err.Error(), "No password in Secret default/behind-auth opens the database as root") {
+	if err == nil || !strings.Contains(err.Error(), "No password in Secret default/behind-auth is valid for root") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A password that is missing, or is not the one that those know who use the account, is put right without
-// cutting anybody off.
+// TestPasswordEditedInSecret checks that a missing or wrong stored password is corrected without
+// disconnecting clients.
 func TestPasswordEditedInSecret(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "edited")
@@ -55,13 +56,13 @@ func TestPasswordEditedInSecret(t *testing.T) {
 	h.rollConsumers()
 	h.editSecret(h.db.Secret, func(data map[string][]byte) { delete(data, mariadb.KeyPassword) })
 	h.reconcile()
-	h.checkLogins("the password was taken out")
+	h.checkLogins("the password was removed")
 	if !h.canLogIn("shop", "the first one") || h.secretData(h.db.Secret)[mariadb.KeyPassword] != "the first one" {
-		t.Error("those who use it are cut off")
+		t.Error("clients are disconnected")
 	}
 	h.editSecret(h.db.Secret, func(data map[string][]byte) { data[mariadb.KeyPassword] = []byte("by hand") })
 	if state := h.reconcile(); !state.Rotating || !h.canLogIn("shop", "the first one") || !h.canLogIn("shop", "by hand") {
-		t.Errorf("another password was written into the Secret: %+v", state)
+		t.Errorf("another password was stored in the Secret: %+v", state)
 	}
 	for h.reconcile().Rotating {
 		h.rollConsumers()
@@ -69,7 +70,8 @@ func TestPasswordEditedInSecret(t *testing.T) {
 	h.checkRotated(map[string]string{mariadb.KeyPassword: "the first one"}, 0)
 }
 
-// What others do to the binding is no reason to go round in circles, or to lose its owner.
+// TestBindingEditedByOthers checks that edits of the binding cause neither endless writes nor the
+// loss of its owner.
 func TestBindingEditedByOthers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "bound")
@@ -77,26 +79,26 @@ func TestBindingEditedByOthers(t *testing.T) {
 	h.editSecret(h.db.Binding, func(data map[string][]byte) { data["ca.crt"] = []byte("theirs") })
 	h.reconcile()
 	if h.secretData(h.db.Binding)["ca.crt"] != "theirs" {
-		t.Error("what others have added is gone")
+		t.Error("a key of another client is gone")
 	}
 	var binding corev1.Secret
 	key := client.ObjectKey{Namespace: ns, Name: h.db.Binding}
 	h.must(h.client.Get(t.Context(), key, &binding))
-	binding.OwnerReferences = nil // as when its set is made anew
+	binding.OwnerReferences = nil // as when its StatefulSet is recreated
 	h.must(h.client.Update(t.Context(), &binding))
 	h.reconcile()
 	h.must(h.client.Get(t.Context(), key, &binding))
 	if len(binding.OwnerReferences) != 1 || binding.OwnerReferences[0].UID != *h.db.Owner.UID {
-		t.Errorf("it belongs to %v", binding.OwnerReferences)
+		t.Errorf("its owners are %v", binding.OwnerReferences)
 	}
 	binding.Labels = nil
 	h.must(h.client.Update(t.Context(), &binding))
-	if _, err := h.reconciler(nil).Reconcile(t.Context(), h.db); err == nil || !strings.Contains(err.Error(), "exists and is not Holdfast's") {
+	if _, err := h.reconciler(nil).Reconcile(t.Context(), h.db); err == nil || !strings.Contains(err.Error(), "exists and is not managed by Holdfast") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A reset sets what is stored. Whoever has stored another password since gets that one.
+// TestResetUsesStoredPassword checks that a reset uses the password that is stored now.
 func TestResetUsesStoredPassword(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "stored")
@@ -106,11 +108,11 @@ func TestResetUsesStoredPassword(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if got := h.secretData(h.db.Secret)[mariadb.HashKey(mariadb.KeyRootPassword)]; got != mariadb.Hash("a guess") {
-		t.Errorf("the server would be given %s", got)
+		t.Errorf("the reset would use hash %s", got)
 	}
 }
 
-// A schema that somebody has dropped is made again: empty, but there.
+// TestDroppedSchemaIsRecreated checks that a dropped schema is created again, empty.
 func TestDroppedSchemaIsRecreated(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "dropped")
@@ -118,11 +120,11 @@ func TestDroppedSchemaIsRecreated(t *testing.T) {
 	h.execAsRoot("DROP DATABASE shop")
 	h.reconcile()
 	if open, err := (session.Login{Address: net.JoinHostPort(h.server.Address, "3306"), User: "shop", Password: "the first one", Schema: "shop"}).CanLogIn(t.Context()); err != nil || !open {
-		t.Errorf("it opens: %t, %v", open, err)
+		t.Errorf("login: %t, %v", open, err)
 	}
 }
 
-// While a password is on its way, the account may be lost.
+// TestAccountLostWhileRotating drops the account during a rotation.
 func TestAccountLostWhileRotating(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "10.11", "lost")
@@ -134,22 +136,24 @@ func TestAccountLostWhileRotating(t *testing.T) {
 	for h.reconcile().Rotating {
 		h.rollConsumers()
 	}
-	h.checkLogins("the account is back")
+	h.checkLogins("the account was recreated")
 }
 
-// An account that cannot get in whatever its password is said, and not set again and again without a word.
+// TestAccountRejectedDespiteCorrectPassword checks that an account that can never log in is
+// reported, instead of endless password changes.
 func TestAccountRejectedDespiteCorrectPassword(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "shut")
 	h.reconcile()
 	h.execAsRoot("ALTER USER 'shop'@'%' REQUIRE SSL")
 	_, err := h.reconciler(nil).Reconcile(t.Context(), h.db)
-	if err == nil || !strings.Contains(err.Error(), "was given the password of account shop, and does not let it in") {
+	if err == nil || !strings.Contains(err.Error(), "rejects account shop although its password is correct") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// An account that has all the connections that it may have gets in, and is said to be full.
+// TestAccountConnectionLimit checks that an account at its connection limit counts as accepted and
+// is reported.
 func TestAccountConnectionLimit(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "limited")
@@ -166,7 +170,7 @@ func TestAccountConnectionLimit(t *testing.T) {
 	}
 }
 
-// The new password in the place of the old one, by somebody who wanted to help.
+// TestNewPasswordStoredEarly stores the new password as the current one during a rotation.
 func TestNewPasswordStoredEarly(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "early")
@@ -176,7 +180,7 @@ func TestNewPasswordStoredEarly(t *testing.T) {
 	h.reconcile()
 	h.editSecret(h.db.Secret, func(data map[string][]byte) { data[mariadb.KeyPassword] = []byte("the next one") })
 	if state := h.reconcile(); !state.Rotating || !h.canLogIn("shop", "the first one") {
-		t.Errorf("those who were told the old one are cut off: %+v", state)
+		t.Errorf("clients with the old password are disconnected: %+v", state)
 	}
 	for h.reconcile().Rotating {
 		h.rollConsumers()
@@ -184,7 +188,8 @@ func TestNewPasswordStoredEarly(t *testing.T) {
 	h.checkRotated(map[string]string{mariadb.KeyPassword: "the first one"}, 0)
 }
 
-// A password that programs do not read alike is not taken, and the one that is there stays.
+// TestInvalidDeclaredPasswordIsRejected checks that an invalid declared password is rejected, and
+// the current one stays valid.
 func TestInvalidDeclaredPasswordIsRejected(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "unfit")
@@ -196,7 +201,8 @@ func TestInvalidDeclaredPasswordIsRejected(t *testing.T) {
 	}
 }
 
-// Who is locked out may have the stored password put into the server, once for each time of asking.
+// TestLockedOutAndReset checks that a reset sets the stored password in the server, once per
+// request.
 func TestLockedOutAndReset(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -217,12 +223,12 @@ func TestLockedOutAndReset(t *testing.T) {
 			h.server.Start()
 			h.reconcile()
 			h.checkLogins("reset")
-			h.server.Kill() // what was reset is not undone by a crash
+			h.server.Kill() // a crash does not undo the reset
 			if said := reset("the first time"); said != "" {
-				t.Errorf("it was asked for once, and is done again: %s", said)
+				t.Errorf("a request was handled twice: %s", said)
 			}
 			h.server.Start()
-			h.checkLogins("started again")
+			h.checkLogins("restarted")
 			h.lockOut()
 			h.server.Kill()
 			reset("the second time")
@@ -233,7 +239,8 @@ func TestLockedOutAndReset(t *testing.T) {
 	}
 }
 
-// A first start that was killed leaves a server that nobody can get into; that is said, and can be mended.
+// TestFirstStartInterrupted checks that a server whose first start was killed, so that no login
+// works, is reported and can be reset.
 func TestFirstStartInterrupted(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -242,7 +249,7 @@ func TestFirstStartInterrupted(t *testing.T) {
 			h := newStoppedHarness(t, c, version, "half-"+strings.ReplaceAll(version, ".", "-"))
 			h.server.InterruptInstall()
 			h.server.Start()
-			if _, err := h.reconciler(nil).Reconcile(t.Context(), h.db); err == nil || !strings.Contains(err.Error(), "it has never let us in, so its first start was interrupted") {
+			if _, err := h.reconciler(nil).Reconcile(t.Context(), h.db); err == nil || !strings.Contains(err.Error(), "the operator has never logged in because the first start was interrupted") {
 				t.Fatalf("got %v", err)
 			}
 			h.server.Stop()
@@ -255,7 +262,7 @@ func TestFirstStartInterrupted(t *testing.T) {
 	}
 }
 
-// A server that hangs costs a visit its time, and no more.
+// TestHangingServer checks that a hanging server only costs the probe its timeout.
 func TestHangingServer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "hangs")

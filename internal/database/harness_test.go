@@ -27,8 +27,8 @@ import (
 
 const ns = "default"
 
-// harness is a database with everything around it: a real server, a real API server, and somebody
-// who may be killed at any time.
+// harness is a database with a real server and a real API server, and reconcilers that may crash at
+// any time.
 type harness struct {
 	*testing.T
 	client client.Client
@@ -44,7 +44,7 @@ func newHarness(t *testing.T, c client.Client, version, name string) *harness {
 	return h
 }
 
-// newStoppedHarness is a house whose server has not been started yet.
+// newStoppedHarness returns a harness whose server has not been started.
 func newStoppedHarness(t *testing.T, c client.Client, version, name string) *harness {
 	t.Helper()
 	h := &harness{T: t, client: c, server: mariadbd.New(t, version), clock: clock.RealClock{}}
@@ -70,10 +70,10 @@ func (h *harness) must(err error) {
 }
 
 func (h *harness) reconciler(afterStep func(rotation.Step)) *Reconciler {
-	return &Reconciler{Reader: h.client, Writer: h.client, Clock: h.clock, afterStep: afterStep}
+	return &Reconciler{Keys: appsapi.DefaultKeys, Reader: h.client, Writer: h.client, Clock: h.clock, afterStep: afterStep}
 }
 
-// reconcile is made by somebody who is not killed.
+// reconcile reconciles without a crash.
 func (h *harness) reconcile() State {
 	h.Helper()
 	state, err := h.reconciler(nil).Reconcile(h.Context(), h.db)
@@ -81,7 +81,7 @@ func (h *harness) reconcile() State {
 	return state
 }
 
-// isRotating says whether a password is on its way to another one.
+// isRotating reports whether a rotation is in progress.
 func (h *harness) isRotating() bool {
 	h.Helper()
 	for key := range h.secretData(h.db.Secret) {
@@ -92,7 +92,7 @@ func (h *harness) isRotating() bool {
 	return false
 }
 
-// rollConsumers lets everybody who uses the database know what the binding says.
+// rollConsumers makes all clients use the current binding.
 func (h *harness) rollConsumers() {
 	h.Helper()
 	var binding corev1.Secret
@@ -118,27 +118,28 @@ func (h *harness) canLogIn(user, password string) bool {
 	return ok
 }
 
-// checkLogins fails unless a stored password opens each account, and what is told does.
+// checkLogins fails unless a stored password of each account, and the password in the binding, is
+// valid.
 func (h *harness) checkLogins(when string) {
 	h.Helper()
 	stored := h.secretData(h.db.Secret)
 	for key, user := range map[string]string{mariadb.KeyRootPassword: session.Root, mariadb.KeyPassword: h.db.Schema} {
 		if !h.canLogIn(user, stored[key]) && (stored[pendingPrefix+key] == "" || !h.canLogIn(user, stored[pendingPrefix+key])) {
-			h.Fatalf("%s: no stored password opens the account %s; the Secret has %v", when, user, slices.Sorted(maps.Keys(stored)))
+			h.Fatalf("%s: no stored password of account %s is valid; the Secret has %v", when, user, slices.Sorted(maps.Keys(stored)))
 		}
 	}
 	if bound := h.secretData(h.db.Binding)[bindingPassword]; !h.canLogIn(h.db.Schema, bound) {
-		h.Fatalf("%s: what the binding says does not open", when)
+		h.Fatalf("%s: the password in the binding is not valid", when)
 	}
 }
 
-// TestMain silences controller-runtime once: tests run in parallel.
+// TestMain disables the log of controller-runtime once, because tests run in parallel.
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	os.Exit(m.Run())
 }
 
-// planes are shared by the tests of all versions.
+// planes are control planes shared by the tests of all versions.
 func newClient(t *testing.T) client.Client {
 	t.Helper()
 	if testing.Short() {
@@ -152,7 +153,7 @@ func newClient(t *testing.T) client.Client {
 	return c
 }
 
-// editSecret edits a Secret by hand.
+// editSecret edits a Secret as a user.
 func (h *harness) editSecret(name string, mutate func(map[string][]byte)) {
 	h.Helper()
 	var s corev1.Secret
@@ -161,7 +162,7 @@ func (h *harness) editSecret(name string, mutate func(map[string][]byte)) {
 	h.must(h.client.Update(h.Context(), &s))
 }
 
-// lockOut gives root a password that nobody knows.
+// lockOut sets an unknown password for root.
 func (h *harness) lockOut() {
 	h.Helper()
 	stored := h.secretData(h.db.Secret)[mariadb.KeyRootPassword]

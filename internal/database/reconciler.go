@@ -22,36 +22,36 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/rotation"
 )
 
-// Database is what has to be known of a database to keep it.
+// Database is a database and its desired accounts.
 type Database struct {
 	Namespace string
-	// Address is where the operator reaches the server, and Host where everybody else does.
+	// Address is how the operator reaches the server, and Host how clients do.
 	Address, Host string
-	// Secret has the passwords, and Binding says how to get in.
+	// Secret contains the passwords, and Binding the connection details for clients.
 	Secret, Binding string
 	// Labels and Owner are those of the binding.
 	Labels map[string]string
 	Owner  *metav1ac.OwnerReferenceApplyConfiguration
 	// Schema is also the name of the account.
 	Schema string
-	// RootCredential and User say where declared passwords come from; of others Value and SecretRef are
-	// empty.
-	RootCredential, UserCredential appsapi.Credential
+	// RootCredential and UserCredential are the sources of declared passwords. Value and SecretRef
+	// of generated ones are empty.
+	RootCredential, UserCredential desired.Credential
 	Rotation                       appsapi.DatabaseRotation
-	// LoggedInBefore says that somebody of ours got in before, whenever that was.
+	// LoggedInBefore is set if the operator has ever logged in to the data.
 	LoggedInBefore bool
-	// ConsumedBinding is the version of the binding that everybody knows who uses the database; "" when
-	// somebody was told something else.
+	// ConsumedBinding is the resourceVersion of the binding that all clients use; "" if a client
+	// uses another one.
 	ConsumedBinding string
 }
 
-// Fingerprint is equal for what is kept in the same way.
+// Fingerprint is equal for databases with the same desired accounts.
 func (d Database) Fingerprint() string {
 	days := int32(0)
 	if d.Rotation.EveryDays != nil {
 		days = *d.Rotation.EveryDays
 	}
-	declared := func(c appsapi.Credential) string {
+	declared := func(c desired.Credential) string {
 		if c.SecretRef != nil {
 			return c.SecretRef.Name + "/" + c.SecretRef.Key
 		}
@@ -60,47 +60,49 @@ func (d Database) Fingerprint() string {
 	return fmt.Sprintf("%s %s %d %s %s", d.Schema, d.Rotation.RequestedAt, days, declared(d.RootCredential), declared(d.UserCredential))
 }
 
-// State is what a visit has found.
+// State is the result of a reconcile.
 type State struct {
 	Version mariadb.Version
-	// Rotating says that a password is on its way to another one, and waits for those who use it.
+	// Rotating is set while a rotation waits for clients.
 	Rotating bool
-	// ConnectionsExhausted says that nobody gets in any more but the operator, and Limited that the account does not.
+	// ConnectionsExhausted means that only the operator can still log in, AccountLimited that the
+	// account has reached its connection limit.
 	ConnectionsExhausted, AccountLimited bool
-	// NextRotation is when the next one is due; zero when none is.
+	// NextRotation is when the next rotation is due; zero if none is scheduled.
 	NextRotation time.Time
-	// BindingVersion is the version of the Secret that tells how to get in.
+	// BindingVersion is the resourceVersion of the binding Secret.
 	BindingVersion string
-	// password is that of the account.
+	// password is the password of the account.
 	password string
 }
 
-// Reconciler visits databases.
+// Reconciler reconciles the accounts of databases.
 type Reconciler struct {
-	// Reader asks the API server itself.
+	Keys *appsapi.Keys
+	// Reader reads from the API server.
 	Reader client.Reader
 	Writer client.Client
 	Clock  clock.PassiveClock
-	// afterStep is called after every step; tests are killed there.
+	// afterStep is called after every step; tests simulate crashes there.
 	afterStep func(rotation.Step)
 }
 
-// ConditionError is why a database is not right and cannot be made right by us.
+// ConditionError is a problem that a user must resolve, with its condition reason.
 type ConditionError struct{ Reason, Message string }
 
 func (r *ConditionError) Error() string { return r.Message }
 
-// maxSteps is more than two accounts can take; what needs more goes round in circles.
+// maxSteps is more than two accounts can need. It ends endless loops.
 const maxSteps = 24
 
-// Reconcile makes a database right, as far as that is possible now.
+// Reconcile executes steps until the accounts are in their desired state, or wait for clients.
 func (r *Reconciler) Reconcile(ctx context.Context, d Database) (State, error) {
 	last := rotation.Done
 	for range maxSteps {
 		state, step, err := r.runStep(ctx, d)
 		switch {
 		case apierrors.IsConflict(err):
-			continue // somebody else has written; look again
+			continue // a concurrent write; observe again
 		case err != nil || step == rotation.Done || step == rotation.AwaitConsumers:
 			return state, err
 		}
@@ -110,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, d Database) (State, error) {
 	if last == rotation.AcceptOne {
 		return State{}, loginRejectedError(d)
 	}
-	return State{}, fmt.Errorf("the accounts of the database on %s do not come to rest after %d steps", d.Host, maxSteps)
+	return State{}, fmt.Errorf("the accounts of the database on %s still require changes after %d steps", d.Host, maxSteps)
 }
 
 func (r *Reconciler) stepDone(step rotation.Step) {
@@ -119,18 +121,18 @@ func (r *Reconciler) stepDone(step rotation.Step) {
 	}
 }
 
-// Ping says whether a server that was right still lets its application in. It costs one login, and
-// nothing of the API server.
+// Ping checks that the application account can still log in. It costs one login and no request to
+// the API server.
 func (r *Reconciler) Ping(ctx context.Context, d Database, state State) error {
 	l := session.Login{Address: (&server{address: d.Address}).hostPort(mariadb.Port), User: d.Schema, Password: state.password, Schema: d.Schema}
 	accepted, err := l.CanLogIn(ctx)
 	if err == nil && !accepted {
-		return fmt.Errorf("the database on %s does not let %s in any more", d.Host, d.Schema)
+		return fmt.Errorf("the database on %s no longer accepts the login of account %s", d.Host, d.Schema)
 	}
 	return err
 }
 
-// runStep looks at everything, and does what comes next until something has to be read again.
+// runStep observes everything and executes steps until something must be read again.
 func (r *Reconciler) runStep(ctx context.Context, d Database) (State, rotation.Step, error) {
 	s, binding, err := r.readSecrets(ctx, d)
 	if err != nil {
@@ -150,11 +152,11 @@ func (r *Reconciler) runStep(ctx context.Context, d Database) (State, rotation.S
 		lost := ownership.NewLostCredential(desired.Owner{Namespace: d.Namespace}, d.Secret, root.key)
 		return state, "", &ConditionError{Reason: appsapi.ReasonCredentialsLost, Message: lost.Message}
 	case !root.PasswordAccepted && !root.PendingAccepted:
-		// A reset sets what is stored now, and not what was stored when somebody still got in.
+		// A reset must use the password that is stored now.
 		if err := r.updateHashes(ctx, s); err != nil {
 			return state, "", err
 		}
-		return state, "", lockedOutError(d)
+		return state, "", lockedOutError(r.Keys, d)
 	}
 	if repaired, err := r.repairStored(ctx, s, srv, user); repaired || err != nil {
 		return state, rotation.StorePending, err
@@ -179,14 +181,14 @@ func (r *Reconciler) runStep(ctx context.Context, d Database) (State, rotation.S
 			return state, step, err
 		}
 	}
-	if len(due) > 0 { // at once: a request is for both, and is heard once
+	if len(due) > 0 { // together, because a rotation request applies to both
 		return state, rotation.StorePending, r.storePending(ctx, d, s, due)
 	}
 	return state, rotation.Done, r.updateHashes(ctx, s)
 }
 
-// advanceAccount does what comes next for an account, until the Secret has to be read again: somebody waits to be let in, so what
-// the server was given is tried at once, and what others were told is not asked for.
+// advanceAccount executes the steps of an account until the Secret must be read again. Clients are
+// waiting, so results of writes are reused instead of read again.
 func (r *Reconciler) advanceAccount(ctx context.Context, d Database, s passwordSecret, conn *session.Session, srv *server, a *account) (rotation.Step, error) {
 	var step rotation.Step
 	for range maxSteps {
@@ -207,7 +209,7 @@ func (r *Reconciler) advanceAccount(ctx context.Context, d Database, s passwordS
 		default:
 			return step, nil
 		}
-		if rotation.Next(a.Account) == step { // it did not help
+		if rotation.Next(a.Account) == step { // the step had no effect
 			return step, nil
 		}
 		r.stepDone(step)
@@ -215,8 +217,9 @@ func (r *Reconciler) advanceAccount(ctx context.Context, d Database, s passwordS
 	return step, nil
 }
 
-// repairStored stores a password for the account where there is none, or none that opens: the one that those know who
-// use it, as long as that opens; what was stored instead is what it is to become.
+// repairStored stores a password for the account if there is none, or if the stored one is not
+// accepted: the clients' password if the server accepts it. A different stored password becomes the
+// pending one.
 func (r *Reconciler) repairStored(ctx context.Context, s passwordSecret, srv *server, user *account) (repaired bool, err error) {
 	if user.Pending != "" || user.PasswordAccepted {
 		return false, nil
@@ -238,7 +241,7 @@ func (r *Reconciler) repairStored(ctx context.Context, s passwordSecret, srv *se
 	return true, r.writeSecret(ctx, s)
 }
 
-// storePending writes down what accounts are to get.
+// storePending stores the next passwords of accounts.
 func (r *Reconciler) storePending(ctx context.Context, d Database, s passwordSecret, accounts []*account) error {
 	for _, a := range accounts {
 		next := a.Declared
@@ -251,7 +254,7 @@ func (r *Reconciler) storePending(ctx context.Context, d Database, s passwordSec
 	return r.writeSecret(ctx, s)
 }
 
-// readSecrets is what is stored, and what others are told, as it is now. Both at once: somebody waits.
+// readSecrets reads the passwords and the binding, in parallel because clients are waiting.
 func (r *Reconciler) readSecrets(ctx context.Context, d Database) (s passwordSecret, binding bindingState, err error) {
 	var group errgroup.Group
 	group.Go(func() error {
@@ -264,14 +267,14 @@ func (r *Reconciler) readSecrets(ctx context.Context, d Database) (s passwordSec
 	return s, binding, err
 }
 
-// execute is one step: one write to the API server, or one statement to the server.
+// execute executes one step: one write to the API server, or one statement on the server.
 func (r *Reconciler) execute(ctx context.Context, d Database, s passwordSecret, conn *session.Session, a *account, step rotation.Step) error {
 	switch step {
 	case rotation.SwapPasswords:
 		s.swap(a.key)
 		return r.writeSecret(ctx, s)
 	case rotation.PromotePending:
-		if a.Password == a.Pending { // the server may still take a third one, which nobody knows any more
+		if a.Password == a.Pending { // the server may still accept a third, unknown one
 			if err := r.acceptOne(ctx, d, conn, a); err != nil {
 				return err
 			}
@@ -294,7 +297,7 @@ func (r *Reconciler) execute(ctx context.Context, d Database, s passwordSecret, 
 	return nil
 }
 
-// acceptOne makes an account take one password.
+// acceptOne makes the server accept one password of an account.
 func (r *Reconciler) acceptOne(ctx context.Context, d Database, conn *session.Session, a *account) error {
 	hash := mariadb.Hash(a.Target())
 	if err := r.ensureAccount(ctx, d, conn, a, hash); err != nil {
@@ -303,8 +306,8 @@ func (r *Reconciler) acceptOne(ctx context.Context, d Database, conn *session.Se
 	return conn.SetPasswords(ctx, a.user, hash)
 }
 
-// ensureAccount makes the application's account if there is none, and gives it its rights: a volume may be older
-// than it, or come from somewhere else.
+// ensureAccount creates the application account if it is missing, and grants its privileges: the
+// volume may be older than the account, or be a copy.
 func (r *Reconciler) ensureAccount(ctx context.Context, d Database, conn *session.Session, a *account, hash string) error {
 	if a.user != d.Schema {
 		return nil
@@ -312,7 +315,7 @@ func (r *Reconciler) ensureAccount(ctx context.Context, d Database, conn *sessio
 	return conn.EnsureAccount(ctx, a.user, d.Schema, hash)
 }
 
-// updateHashes adds to the Secret what pods are shown.
+// updateHashes updates the hashes in the Secret, which pods read.
 func (r *Reconciler) updateHashes(ctx context.Context, s passwordSecret) error {
 	root, user := s.updateHash(mariadb.KeyRootPassword), s.updateHash(mariadb.KeyPassword)
 	if !root && !user {
@@ -322,32 +325,35 @@ func (r *Reconciler) updateHashes(ctx context.Context, s passwordSecret) error {
 }
 
 func (r *Reconciler) writeSecret(ctx context.Context, s passwordSecret) error {
-	err := r.Writer.Patch(ctx, s.Secret, client.MergeFromWithOptions(s.original, client.MergeFromWithOptimisticLock{}), client.FieldOwner(appsapi.FieldManager))
+	err := r.Writer.Patch(ctx, s.Secret, client.MergeFromWithOptions(s.original, client.MergeFromWithOptimisticLock{}), client.FieldOwner(r.Keys.FieldManager))
 	if err == nil || apierrors.IsConflict(err) {
 		return err
 	}
 	return fmt.Errorf("update Secret %s/%s: %w", s.Namespace, s.Name, err)
 }
 
-func lockedOutError(d Database) error {
-	detail := "somebody has changed it in the server. Put the right one under the key " + mariadb.KeyRootPassword + ", or have it reset"
+func lockedOutError(keys *appsapi.Keys, d Database) error {
+	detail := "the password was changed in the server. Store the current password in key " + mariadb.KeyRootPassword + ", or request a reset"
 	if !d.LoggedInBefore {
-		detail = "it has never let us in, so its first start was interrupted, or the volume is that of another database. " +
-			"Put the right password under the key " + mariadb.KeyRootPassword + ", or have this one set"
+		detail = "the operator has never logged in because the first start was interrupted or the volume belongs to another database. " +
+			"Store the current password in key " + mariadb.KeyRootPassword + ", or reset the password of the server to the one in the Secret"
 	}
 	return &ConditionError{Reason: appsapi.ReasonCredentialsMismatch, Message: fmt.Sprintf(
-		"No password in Secret %s/%s opens the database as root: %s, which restarts the server once: kubectl annotate secret %s -n %s --overwrite %s=$(date +%%s)",
-		d.Namespace, d.Secret, detail, d.Secret, d.Namespace, appsapi.AnnotationResetCredentials)}
+		"No password in Secret %s/%s is valid for root: %s, which restarts the server once: "+
+			"kubectl annotate secret %s -n %s --overwrite %s=$(date +%%s)",
+		d.Namespace, d.Secret, detail, d.Secret, d.Namespace, keys.ResetCredentials)}
 }
 
-// loginRejectedError says that an account does not get in with the password that it was just given.
+// loginRejectedError reports that the server rejects an account although its password was just set.
 func loginRejectedError(d Database) error {
 	return &ConditionError{Reason: appsapi.ReasonDatabaseAccessDenied, Message: fmt.Sprintf(
-		"The server on %s was given the password of account %s, and does not let it in: it may demand TLS (REQUIRE SSL), be locked, or exist for another host, too, which has no right to the schema. "+
-			"Look, as root: SELECT host, ssl_type FROM mysql.user WHERE user = '%s'", d.Host, d.Schema, d.Schema)}
+		"The server on %s rejects account %s although its password is correct: the account may be locked or require TLS (REQUIRE SSL), "+
+			"or an account of the same name for a more specific host has no privileges on the schema. Check as root: SELECT host, ssl_type FROM mysql.user WHERE user = '%s'",
+		d.Host, d.Schema, d.Schema)}
 }
 
-// ErrorKindOf is what keeps a visit from being made; "" when it was made, or refused.
+// ErrorKindOf returns the kind of a connection error; "" for no error and for errors of other
+// kinds.
 func ErrorKindOf(err error) session.ErrorKind {
 	var conditionErr *ConditionError
 	var status apierrors.APIStatus

@@ -16,18 +16,19 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
 	"github.com/holdfast-dev/holdfast/internal/rotation"
 	"github.com/holdfast-dev/holdfast/internal/testutil/mariadbd"
 )
 
-var rotationCount = flag.Int("rotations", 12, "how many rotations are killed on their way, with each version of the server")
+var rotationCount = flag.Int("rotations", 12, "number of rotations with crashes, per server version")
 
-// crash is what a visitor dies of.
+// crash is the panic of a simulated crash.
 type crash struct{ step rotation.Step }
 
-// crashAfter makes a visit that ends after so many steps, and says whether it came that far.
+// crashAfter runs a reconcile that crashes after this many steps, and reports whether it crashed.
 func (h *harness) crashAfter(steps int) (crashed bool) {
 	h.Helper()
 	defer func() {
@@ -48,8 +49,8 @@ func (h *harness) crashAfter(steps int) (crashed bool) {
 	return false
 }
 
-// Whoever is killed after any step leaves passwords behind that open the database, and whoever
-// comes next ends with exactly one.
+// TestRotationSurvivesCrashAfterAnyStep checks that after a crash at any step a stored password is
+// valid, and that the next reconciler ends with exactly one password.
 func TestRotationSurvivesCrashAfterAnyStep(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
@@ -66,7 +67,7 @@ func TestRotationSurvivesCrashAfterAnyStep(t *testing.T) {
 				for rotating := true; rotating; rotating = h.isRotating() {
 					for h.crashAfter(rng.IntN(2)) {
 						crashes++
-						h.checkLogins(fmt.Sprintf("rotation %d, killed %d times by now", i, crashes))
+						h.checkLogins(fmt.Sprintf("rotation %d after %d crashes", i, crashes))
 						if rng.IntN(2) == 0 {
 							h.rollConsumers()
 						}
@@ -76,12 +77,12 @@ func TestRotationSurvivesCrashAfterAnyStep(t *testing.T) {
 				h.reconcile()
 				h.checkRotated(former, i)
 			}
-			t.Logf("%d rotations, killed %d times", *rotationCount, crashes)
+			t.Logf("%d rotations, %d crashes", *rotationCount, crashes)
 		})
 	}
 }
 
-// requestRotation asks for other passwords, in one of the ways.
+// requestRotation changes the passwords in one of the possible ways.
 func (h *harness) requestRotation(rng *rand.Rand, i int) {
 	h.Helper()
 	if i%3 == 0 {
@@ -92,7 +93,7 @@ func (h *harness) requestRotation(rng *rand.Rand, i int) {
 	h.db.RootCredential.Value, h.db.UserCredential.Value = oddPassword(rng), oddPassword(rng)
 }
 
-// oddPassword is of the kind that breaks what quotes it.
+// oddPassword is a password with characters that need quoting.
 func oddPassword(rng *rand.Rand) string {
 	const odd = "'\"`\\$!%_;#-@:/?& {}[]()<>|*~^+=,.abcXYZ019äß€漢"
 	letters := []rune(odd)
@@ -103,27 +104,27 @@ func oddPassword(rng *rand.Rand) string {
 	return b.String()
 }
 
-// checkRotated fails unless each account has exactly one password, which is another one.
+// checkRotated fails unless each account has exactly one new password.
 func (h *harness) checkRotated(former map[string]string, i int) {
 	h.Helper()
 	stored := h.secretData(h.db.Secret)
 	for key, a := range map[string]struct{ user, want string }{mariadb.KeyRootPassword: {session.Root, h.db.RootCredential.Value}, mariadb.KeyPassword: {h.db.Schema, h.db.UserCredential.Value}} {
 		if stored[pendingPrefix+key] != "" || stored[key] == former[key] || a.want != "" && stored[key] != a.want {
-			h.Fatalf("rotation %d: %s has not ended", i, key)
+			h.Fatalf("rotation %d: the rotation of %s is not complete", i, key)
 		}
 		if !h.canLogIn(a.user, stored[key]) || h.canLogIn(a.user, former[key]) {
-			h.Fatalf("rotation %d: %s is not the one password of %s", i, key, a.user)
+			h.Fatalf("rotation %d: %s is not the only password of %s", i, key, a.user)
 		}
 		if stored[mariadb.HashKey(key)] != mariadb.Hash(stored[key]) {
-			h.Fatalf("rotation %d: pods are shown the hash of another %s", i, key)
+			h.Fatalf("rotation %d: the stored hash of %s is outdated", i, key)
 		}
 	}
 	if h.secretData(h.db.Binding)[bindingPassword] != stored[mariadb.KeyPassword] {
-		h.Fatalf("rotation %d: the binding says something else", i)
+		h.Fatalf("rotation %d: the binding has another password", i)
 	}
 }
 
-// A volume from before has root alone: the account and its schema are made.
+// TestCreatesAccountAndBinding starts with a volume that has only root.
 func TestCreatesAccountAndBinding(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "made")
@@ -132,7 +133,7 @@ func TestCreatesAccountAndBinding(t *testing.T) {
 		t.Errorf("got %+v", state)
 	}
 	if h.rollConsumers(); state.BindingVersion != h.db.ConsumedBinding || h.reconcile().BindingVersion != h.db.ConsumedBinding {
-		t.Errorf("the binding is of version %s, and who made it says %s", h.db.ConsumedBinding, state.BindingVersion)
+		t.Errorf("the binding has version %s, the state has %s", h.db.ConsumedBinding, state.BindingVersion)
 	}
 	binding := h.secretData(h.db.Binding)
 	want := map[string]string{
@@ -140,12 +141,12 @@ func TestCreatesAccountAndBinding(t *testing.T) {
 		"password": "the first one", "uri": "mysql://shop:the%20first%20one@made.default.svc:3306/shop",
 	}
 	if !maps.Equal(binding, want) {
-		t.Errorf("the binding says %v", binding)
+		t.Errorf("the binding contains %v", binding)
 	}
 	h.checkLogins("made")
 }
 
-// Who waits for users to roll goes no further, and says so.
+// TestAwaitsConsumers checks that a rotation waits for clients and reports that.
 func TestAwaitsConsumers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "10.11", "awaits")
@@ -153,30 +154,31 @@ func TestAwaitsConsumers(t *testing.T) {
 	h.rollConsumers()
 	h.db.UserCredential.Value = "the next one"
 	if state := h.reconcile(); !state.Rotating {
-		t.Error("it does not say that it rotates")
+		t.Error("the rotation is not reported")
 	}
 	for _, password := range []string{"the first one", "the next one"} {
 		if !h.canLogIn("shop", password) {
-			t.Errorf("%q does not open while some know only that", password)
+			t.Errorf("%q is not valid while clients use it", password)
 		}
 	}
-	h.db.UserCredential.Value = "the first one" // somebody has changed their mind
+	h.db.UserCredential.Value = "the first one" // the spec is reverted
 	for h.reconcile().Rotating {
 		h.rollConsumers()
 	}
 	if h.canLogIn("shop", "the next one") || !h.canLogIn("shop", "the first one") || h.secretData(h.db.Binding)["password"] != "the first one" {
-		t.Error("the former password is not back")
+		t.Error("the former password was not restored")
 	}
 }
 
-// What is generated is replaced when its time has come; what is declared is for others to replace.
+// TestRotatesOnSchedule checks that generated passwords are rotated on schedule, and declared ones
+// are not.
 func TestRotatesOnSchedule(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "scheduled")
 	h.db.Rotation.EveryDays = new(int32(30))
 	state := h.reconcile()
 	if days := time.Until(state.NextRotation).Hours() / 24; days < 29 || days > 31 {
-		t.Errorf("the next time is %s", state.NextRotation)
+		t.Errorf("the next rotation is %s", state.NextRotation)
 	}
 	former := h.secretData(h.db.Secret)
 	h.clock = clocktesting.NewFakePassiveClock(time.Now().AddDate(0, 0, 31))
@@ -185,18 +187,18 @@ func TestRotatesOnSchedule(t *testing.T) {
 	}
 	h.checkRotated(former, 0)
 	if state := h.reconcile(); !state.NextRotation.After(h.clock.Now()) {
-		t.Errorf("it is due again: %s", state.NextRotation)
+		t.Errorf("a rotation is due again: %s", state.NextRotation)
 	}
 	h.db.RootCredential.Value, h.db.UserCredential.Value = h.secretData(h.db.Secret)[mariadb.KeyRootPassword], h.secretData(h.db.Secret)[mariadb.KeyPassword]
 	if state := h.reconcile(); !state.NextRotation.IsZero() {
-		t.Errorf("nothing is ours to replace, and it is due at %s", state.NextRotation)
+		t.Errorf("without generated passwords a rotation is due at %s", state.NextRotation)
 	}
 }
 
-// countingClient is a client that knows how much was read and written through it.
+// countingClient counts reads and writes.
 type countingClient struct {
 	client.Client
-	reads  atomic.Int32 // some of them at once
+	reads  atomic.Int32 // some of them are parallel
 	writes int
 }
 
@@ -215,23 +217,23 @@ func (c *countingClient) Apply(ctx context.Context, o runtime.ApplyConfiguration
 	return c.Client.Apply(ctx, o, opts...)
 }
 
-// Others wait for the first visit, and for the second as long as nobody has rolled: what is known is not asked for again.
+// TestReconcileRequestBudget limits the requests of reconciles that clients wait for.
 func TestReconcileRequestBudget(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), mariadbd.Versions[0], "once")
 	expectRequests := func(what string, reads, writes int) {
 		t.Helper()
 		c := &countingClient{Client: h.client}
-		_, err := (&Reconciler{Reader: c, Writer: c, Clock: h.clock}).Reconcile(t.Context(), h.db)
+		_, err := (&Reconciler{Keys: appsapi.DefaultKeys, Reader: c, Writer: c, Clock: h.clock}).Reconcile(t.Context(), h.db)
 		h.must(err)
 		if got := int(c.reads.Load()); got != reads || c.writes != writes {
 			t.Errorf("%s took %d reads and %d writes, want %d and %d", what, got, c.writes, reads, writes)
 		}
 	}
-	expectRequests("the first visit", 3, 2) // the passwords, the binding and its owner; the binding, and what pods are shown
-	expectRequests("a visit that changes nothing", 2, 0)
+	expectRequests("the first reconcile", 3, 2) // reads: passwords, binding, its owner; writes: binding, hashes
+	expectRequests("a reconcile without changes", 2, 0)
 	h.db.Rotation.RequestedAt = "now"
-	expectRequests("a rotation until somebody has to roll", 7, 3) // both remembered; root struck out; the binding
+	expectRequests("a rotation until clients must roll out", 7, 3) // both passwords stored; root promoted; the binding
 }
 
 // rendezvousClient is a client whose first two reads wait for each other.
@@ -255,7 +257,7 @@ func (m *rendezvousClient) Get(ctx context.Context, key client.ObjectKey, o clie
 	return m.Client.Get(ctx, key, o, opts...)
 }
 
-// What is stored and what others are told is asked for at the same time: somebody waits, and may be far from the API server.
+// TestReconcileReadsInParallel checks that passwords and binding are read in parallel.
 func TestReconcileReadsInParallel(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), mariadbd.Versions[0], "at-once")
@@ -263,6 +265,6 @@ func TestReconcileReadsInParallel(t *testing.T) {
 	m.both.Add(2)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	_, err := (&Reconciler{Reader: m, Writer: h.client, Clock: h.clock}).Reconcile(ctx, h.db)
+	_, err := (&Reconciler{Keys: appsapi.DefaultKeys, Reader: m, Writer: h.client, Clock: h.clock}).Reconcile(ctx, h.db)
 	h.must(err)
 }

@@ -12,14 +12,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// pendingPrefix makes the key of a password that an account is to get of that which it has.
+// pendingPrefix is the prefix of keys for pending passwords.
 const pendingPrefix = "pending-"
 
-// passwordSecret is the Secret with the passwords. Changes are made to it in memory, and written at
-// once.
+// passwordSecret is the Secret with the passwords. Changes are collected in memory and written
+// together.
 type passwordSecret struct {
 	*corev1.Secret
-	// original is what the API server has.
+	keys *appsapi.Keys
+	// original is the Secret as read from the API server.
 	original *corev1.Secret
 }
 
@@ -29,18 +30,18 @@ func (r *Reconciler) readPasswords(ctx context.Context, d Database) (passwordSec
 	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Secret}, &secret); err != nil {
 		return passwordSecret{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Secret, err)
 	}
-	return passwordSecret{Secret: &secret, original: secret.DeepCopy()}, nil
+	return passwordSecret{Secret: &secret, keys: r.Keys, original: secret.DeepCopy()}, nil
 }
 
 func (s passwordSecret) password(key string) string { return string(s.Data[key]) }
 func (s passwordSecret) pending(key string) string  { return string(s.Data[pendingPrefix+key]) }
 
-// setPending writes down what a password is to become.
+// setPending stores the next password.
 func (s passwordSecret) setPending(key, password string) {
 	s.Data[pendingPrefix+key] = []byte(password)
 }
 
-// adopt makes a password the one that an account has; what was there instead is what it is to become.
+// adopt stores a password as the current one. A different stored password becomes the pending one.
 func (s passwordSecret) adopt(key, password string) {
 	if former := s.Data[key]; len(former) > 0 {
 		s.Data[pendingPrefix+key] = former
@@ -49,21 +50,21 @@ func (s passwordSecret) adopt(key, password string) {
 	s.updateHash(key)
 }
 
-// promotePending strikes out the password that was before.
+// promotePending replaces the current password by the pending one.
 func (s passwordSecret) promotePending(key string) {
 	s.Data[key] = s.Data[pendingPrefix+key]
 	delete(s.Data, pendingPrefix+key)
 	s.updateHash(key)
 }
 
-// swap lets the two change places.
+// swap exchanges the current and the pending password.
 func (s passwordSecret) swap(key string) {
 	pending := pendingPrefix + key
 	s.Data[key], s.Data[pending] = s.Data[pending], s.Data[key]
 	s.updateHash(key)
 }
 
-// updateHash adds what pods are shown of a password, and says whether it was missing or wrong.
+// updateHash updates the hash of a password, and reports whether it was missing or wrong.
 func (s passwordSecret) updateHash(key string) bool {
 	hash := mariadb.Hash(s.password(key))
 	if string(s.Data[mariadb.HashKey(key)]) == hash {
@@ -73,28 +74,28 @@ func (s passwordSecret) updateHash(key string) bool {
 	return true
 }
 
-// rotationDue says whether generated passwords have to be replaced.
+// rotationDue reports whether generated passwords must be rotated.
 func (s passwordSecret) rotationDue(requested string, everyDays *int32, now time.Time) bool {
-	if requested != "" && requested != s.Annotations[appsapi.AnnotationRotationRequested] {
+	if requested != "" && requested != s.Annotations[s.keys.RotationRequested] {
 		return true
 	}
 	return everyDays != nil && !now.Before(s.lastRotation().AddDate(0, 0, int(*everyDays)))
 }
 
-// lastRotation is when the passwords were last replaced, or made.
+// lastRotation is when the passwords were last rotated or created.
 func (s passwordSecret) lastRotation() time.Time {
-	at, err := time.Parse(time.RFC3339, s.Annotations[appsapi.AnnotationRotatedAt])
+	at, err := time.Parse(time.RFC3339, s.Annotations[s.keys.RotatedAt])
 	if err != nil {
 		return s.CreationTimestamp.Time
 	}
 	return at
 }
 
-// recordRotation writes down that a request was heard, and when.
+// recordRotation records that a rotation request was handled, and when.
 func (s passwordSecret) recordRotation(requested string, now time.Time) {
 	if s.Annotations == nil {
 		s.Annotations = map[string]string{}
 	}
-	s.Annotations[appsapi.AnnotationRotationRequested] = requested
-	s.Annotations[appsapi.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339)
+	s.Annotations[s.keys.RotationRequested] = requested
+	s.Annotations[s.keys.RotatedAt] = now.UTC().Format(time.RFC3339)
 }

@@ -9,17 +9,18 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
 )
 
-// server is the server of a database, as its passwords let us see it.
+// server is the server of a database, as observed by logging in.
 type server struct {
 	address string
-	// connectionsExhausted says that it had no connection left for others than us, and limited that an account had all that it may have.
+	// connectionsExhausted means that a login failed because all connections are used,
+	// accountLimited because of a limit of the account.
 	connectionsExhausted, accountLimited bool
 }
 
 func (s *server) hostPort(port int) string { return net.JoinHostPort(s.address, strconv.Itoa(port)) }
 
-// accepts says whether an account gets in with a password. When the server is full, root is let in
-// by another door.
+// accepts reports whether an account can log in with a password. If all connections are used, it
+// uses the admin port.
 func (s *server) accepts(ctx context.Context, user, password, schema string) (bool, error) {
 	if password == "" {
 		return false, nil
@@ -31,14 +32,14 @@ func (s *server) accepts(ctx context.Context, user, password, schema string) (bo
 		l.Address = s.hostPort(mariadb.AdminPort)
 		ok, err = l.CanLogIn(ctx)
 	}
-	if session.ErrorKindOf(err) == session.UserConnectionLimit { // it is asked for its password before
+	if session.ErrorKindOf(err) == session.UserConnectionLimit { // the server checks the password before the limit
 		s.accountLimited = true
 		return true, nil
 	}
 	return ok, err
 }
 
-// execAsRoot logs in with the first password that opens, by the other door if need be.
+// openAsRoot logs in with the first accepted password, on the admin port if necessary.
 func (s *server) openAsRoot(ctx context.Context, passwords ...string) (*session.Session, error) {
 	var last error
 	for _, password := range passwords {

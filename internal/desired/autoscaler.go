@@ -5,15 +5,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
-
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// KindAutoscaler is the kind of what decides how many pods there are.
+// KindAutoscaler is the kind of the HorizontalPodAutoscaler.
 var KindAutoscaler = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
 
-// autoscaler chooses how many pods a Deployment has.
-func autoscaler(owner Owner, c appsapi.Component, name string) Child {
+// autoscaler returns the HorizontalPodAutoscaler of a service.
+func autoscaler(owner Owner, c ExpandedComponent, name string) Child {
 	return Child{ID: ID{Kind: KindAutoscaler, Name: name}, Render: func(runtime.Object) (*Config, error) {
 		s := c.Service.Autoscaling
 		spec := autoscalingv2ac.HorizontalPodAutoscalerSpec().
@@ -33,8 +31,8 @@ func autoscaler(owner Owner, c appsapi.Component, name string) Child {
 		}
 		h := autoscalingv2ac.HorizontalPodAutoscaler(name, owner.Namespace).
 			WithLabels(childLabels(owner, c)).
-			WithOwnerReferences(ownerReference(owner)).
+			WithOwnerReferences(ownerReferenceConfig(owner)).
 			WithSpec(spec)
-		return newConfig(h, h.ObjectMetaApplyConfiguration)
+		return newConfig(owner.Keys, h, h.ObjectMetaApplyConfiguration)
 	}}
 }

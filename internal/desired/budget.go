@@ -10,10 +10,10 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// KindBudget is the kind of what says how many pods may be missing.
+// KindBudget is the kind of the PodDisruptionBudget.
 var KindBudget = policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
 
-// wantsBudget says whether enough pods are promised that some can be missing.
+// wantsBudget reports whether a component has more than one replica and its budget is not disabled.
 func wantsBudget(c appsapi.ServerSpec, autoscaling *appsapi.AutoscalingSettings) bool {
 	if c.Disruption.Budget == appsapi.DisruptionNone {
 		return false
@@ -21,21 +21,21 @@ func wantsBudget(c appsapi.ServerSpec, autoscaling *appsapi.AutoscalingSettings)
 	return c.Replicas != nil && *c.Replicas > 1 || autoscaling != nil && autoscaling.MinReplicas > 1
 }
 
-// budget keeps those who empty nodes from taking too many pods at once.
-func budget(owner Owner, c appsapi.Component, name, workload string) Child {
+// budget returns the PodDisruptionBudget of a component.
+func budget(owner Owner, c ExpandedComponent, name, workload string) Child {
 	return Child{ID: ID{Kind: KindBudget, Name: name}, Render: func(runtime.Object) (*Config, error) {
 		maxUnavailable := intstr.FromInt32(1)
-		if m := serverSpec(c).Disruption.MaxUnavailable; m != nil {
+		if m := longRunningSpec(c).Disruption.MaxUnavailable; m != nil {
 			maxUnavailable = *m
 		}
 		b := policyv1ac.PodDisruptionBudget(name, owner.Namespace).
 			WithLabels(childLabels(owner, c)).
-			WithOwnerReferences(ownerReference(owner)).
+			WithOwnerReferences(ownerReferenceConfig(owner)).
 			WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 				WithMaxUnavailable(maxUnavailable).
-				WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(workload))).
-				// A pod that does not work protects nobody, and must not keep a node.
+				WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(owner.Keys, workload))).
+				// A pod that is not ready serves no requests, so it must not block a node drain.
 				WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow))
-		return newConfig(b, b.ObjectMetaApplyConfiguration)
+		return newConfig(owner.Keys, b, b.ObjectMetaApplyConfiguration)
 	}}
 }

@@ -18,7 +18,7 @@ func TestKindLabelOfInvalidGroupVersionIsTheKind(t *testing.T) {
 	for apiVersion, want := range map[string]string{
 		"apps.holdfast.dev/v1alpha1": "App", "example.com/v1": "App.example.com", "v1": "App", "a/b/c": "App",
 	} {
-		if got := (Owner{APIVersion: apiVersion, Kind: "App"}).KindLabel(); got != want {
+		if got := (Owner{Keys: appsapi.DefaultKeys, APIVersion: apiVersion, Kind: "App"}).KindLabel(); got != want {
 			t.Errorf("%s: got %q, want %q", apiVersion, got, want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestFingerprintDependsOnHeldPodTemplate(t *testing.T) {
 	}
 }
 
-// TestSpecThatCannotBeEncodedIsReported: kinds written in Go can set values that no YAML has.
+// TestSpecThatCannotBeEncodedIsReported: kinds written in Go can set values that YAML cannot contain.
 func TestSpecThatCannotBeEncodedIsReported(t *testing.T) {
 	invalid := &intstr.IntOrString{Type: 7}
 	for name, tc := range map[string]struct {
@@ -86,9 +86,9 @@ func TestSpecThatCannotBeEncodedIsReported(t *testing.T) {
 	}
 }
 
-// TestInvalidOverlayIsReportedByRender for each workload.
+// TestInvalidOverlayIsReportedByRender checks every kind of workload.
 func TestInvalidOverlayIsReportedByRender(t *testing.T) {
-	const want = "podTemplateOverlay sets spec.hostNetwork, which it may not: security and serviceAccountName say what pods may do; remove it"
+	const want = "podTemplateOverlay sets spec.hostNetwork, which is not allowed; remove it, and use the fields security and serviceAccountName"
 	const settings = `image: a, podTemplateOverlay: {spec: {hostNetwork: true}}`
 	for spec, incompatible := range map[string]bool{
 		`service: {` + settings + `}`: true, `stateful: {` + settings + `}`: true,
@@ -128,8 +128,8 @@ func TestBindingWithoutPortsSetsNoVariables(t *testing.T) {
 }
 
 func TestRenderUsesStatusWhilePreviousDependenciesAreRecorded(t *testing.T) {
-	for annotation, want := range map[string]bool{appsapi.AnnotationPreviousDependsOn: true, appsapi.AnnotationDependsOn: false} {
-		if got := RenderUsesStatus(&metav1.ObjectMeta{Annotations: map[string]string{annotation: "db"}}); got != want {
+	for annotation, want := range map[string]bool{appsapi.DefaultKeys.PreviousDependsOn: true, appsapi.DefaultKeys.DependsOn: false} {
+		if got := RenderUsesStatus(appsapi.DefaultKeys, &metav1.ObjectMeta{Annotations: map[string]string{annotation: "db"}}); got != want {
 			t.Errorf("%s: got %t, want %t", annotation, got, want)
 		}
 	}
@@ -144,7 +144,7 @@ func TestSelectorThatCannotBeReadIsReported(t *testing.T) {
 	}
 }
 
-// TestAdoptedServiceKeepsItsOtherPorts as long as each port has a name of its own.
+// TestAdoptedServiceKeepsItsOtherPorts: other ports stay if all ports have unique names.
 func TestAdoptedServiceKeepsItsOtherPorts(t *testing.T) {
 	live := withServicePorts(liveService("true", "10.0.0.1"),
 		corev1.ServicePort{Port: 80, Protocol: "TCP"}, corev1.ServicePort{Name: "metrics", Port: 9090, Protocol: "TCP"})

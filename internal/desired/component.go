@@ -12,77 +12,82 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Component is a component with everything it needs in the cluster.
+// Component is a component with all its children.
 type Component struct {
 	Name string
 	Type appsapi.ComponentType
-	// ResourceName is what its children are called, apart from what Jobs append.
+	// SpecPath is the path of the component in the spec of the application, for messages; empty if unknown.
+	SpecPath string
+	// ResourceName is the name of the children. Names of Jobs have a hash appended.
 	ResourceName string
-	// ServiceName is the name of its Service, if it has ports.
+	// ServiceName is the name of the Service, if the component has ports.
 	ServiceName string
-	// RenamedFrom is the component that this one was.
+	// RenamedFrom is the previous name of this component.
 	RenamedFrom string
-	// DependsOn are the components it waits for, those it is bound to included.
+	// DependsOn are the components that this component waits for, including bound components.
 	DependsOn []string
-	// BoundTo are the components it connects to.
+	// BoundTo are the components that this component has bindings to.
 	BoundTo []string
-	// ConsumedSecrets are the Secrets that its pods are replaced for, where one of them may say how to get into a database.
+	// ConsumedSecrets are the Secrets whose changes cause the pods to be replaced, including binding Secrets. Empty
+	// if the application has no database.
 	ConsumedSecrets []string
-	// NonBlocking is set when those that depend on it need not wait.
+	// NonBlocking is set if dependents do not wait for this component.
 	NonBlocking bool
-	// Suspended components are looked at, not written.
+	// Suspended components are observed but not changed.
 	Suspended bool
-	// Workload is the child that runs the pods.
+	// Workload is the child that creates the pods.
 	Workload ID
-	// WorkloadID finds its pods by label.
+	// WorkloadID is the value of the workload label of the pods, see Keys.Workload.
 	WorkloadID string
-	// Children in the order in which they are listed to people; they do not depend on
-	// each other.
+	// Children are the objects of the component. Messages list them in this order; they can be applied in any
+	// order.
 	Children []Child
-	// Endpoints are where the component can be reached, from outside of the cluster first.
+	// Endpoints are the addresses of the component, external addresses first.
 	Endpoints []appsapi.Endpoint
-	// ProgressDeadlineSeconds is after how long without progress it counts as stalled.
+	// ProgressDeadlineSeconds is the time without progress after which the component is reported as stalled.
 	ProgressDeadlineSeconds int32
-	// JobSpecHash is the hash of the own spec of a job that runs once.
+	// JobSpecHash is the hash of the spec of a job without a schedule.
 	JobSpecHash string
-	// Data is what is kept of it; nil when it has none.
-	Data *Data
-	// Database is what its application gets in with; nil when it is none.
+	// Data are the volumes and credentials; nil for components without data.
+	Data *StatefulData
+	// Database is set for a database component.
 	Database *Database
-	// InvalidMessage is why the component can never work, whatever happens in the cluster.
+	// InvalidMessage describes why the spec of the component is invalid.
 	InvalidMessage string
 }
 
-// Selector finds the pods of the component, in the syntax of kubectl.
-func (c Component) Selector() string { return labels.Set(podSelector(c.WorkloadID)).String() }
+// Selector returns the label selector of the pods in the syntax of kubectl.
+func (c Component) Selector(keys *appsapi.Keys) string {
+	return labels.Set(podSelector(keys, c.WorkloadID)).String()
+}
 
-// renderContext is what the children of a component are made of beside its own spec.
+// renderContext contains the inputs for the children of a component in addition to its spec.
 type renderContext struct {
 	Owner
-	components       []appsapi.Component
+	components       []ExpandedComponent
 	refStates        RefStates
 	dataLocations    map[string]dataLocation
 	orphanedReplicas map[string]int32
 }
 
-// ClusterState is what is known of the cluster beside the children themselves.
+// ClusterState is the state of the cluster that children depend on, except for the children themselves.
 type ClusterState struct {
 	RefStates RefStates
-	// Retained are the claims and credentials that may be those of the application.
+	// Retained are the claims and credentials that can belong to the application.
 	Retained []RetainedObject
-	// OrphanedReplicas are the components that have pods and no StatefulSet, because somebody took it
-	// away, or we did, to make it anew around them: how many pods it had.
+	// OrphanedReplicas is the number of pods of components whose StatefulSet does not exist, because another
+	// client deleted it or the operator is recreating it.
 	OrphanedReplicas map[string]int32
 }
 
-// Build says what the components of an application need.
-func Build(owner Owner, components []appsapi.Component, state ClusterState) []Component {
+// Build returns the components of an application with their children.
+func Build(owner Owner, components []ExpandedComponent, state ClusterState) []Component {
 	components = ResolveBindings(owner, components, state.Retained)
 	rc := renderContext{owner, components, state.RefStates, locateData(owner, components, state.Retained), state.OrphanedReplicas}
 	out, hash, anyDatabase := make([]Component, 0, len(components)), inputHash(owner, components, state), hasDatabase(components)
 	for _, c := range components {
 		d := Component{
-			Name: c.Name, ResourceName: ResourceName(owner, c), RenamedFrom: c.RenamedFrom, Suspended: c.Suspend,
+			Name: c.Name, SpecPath: c.SpecPath, ResourceName: DeclaredName(owner, c), RenamedFrom: c.RenamedFrom, Suspended: c.Suspend,
 			DependsOn: dependencies(c), ProgressDeadlineSeconds: defaultProgressDeadline,
 		}
 		for _, b := range c.Bindings {
@@ -108,17 +113,17 @@ func Build(owner Owner, components []appsapi.Component, state ClusterState) []Co
 	return out
 }
 
-// resourceName is what the children of a component are called: those of one with data keep the name
-// that they were made with.
-func (rc renderContext) resourceName(c appsapi.Component) string {
+// childrenName returns the name of the children of a component. A component with data keeps the name that its
+// data was created with.
+func (rc renderContext) childrenName(c ExpandedComponent) string {
 	if location, ok := rc.dataLocations[c.Name]; ok {
 		return location.statefulSet
 	}
-	return ResourceName(rc.Owner, c)
+	return DeclaredName(rc.Owner, c)
 }
 
-// componentType says what a component is.
-func componentType(c appsapi.Component) appsapi.ComponentType {
+// TypeOf returns the type of a component.
+func TypeOf(c appsapi.Component) appsapi.ComponentType {
 	switch {
 	case c.Database != nil:
 		return appsapi.ComponentDatabase
@@ -130,8 +135,8 @@ func componentType(c appsapi.Component) appsapi.ComponentType {
 	return appsapi.ComponentService
 }
 
-// serverSpec is what a component serves with; a job does not.
-func serverSpec(c appsapi.Component) *appsapi.ServerSpec {
+// longRunningSpec returns the settings that services and stateful components have in common; nil for a job.
+func longRunningSpec(c ExpandedComponent) *appsapi.ServerSpec {
 	switch {
 	case c.Service != nil:
 		return &c.Service.ServerSpec
@@ -141,8 +146,8 @@ func serverSpec(c appsapi.Component) *appsapi.ServerSpec {
 	return nil
 }
 
-// dependencies are what a component waits for, each once, in order.
-func dependencies(c appsapi.Component) []string {
+// dependencies returns the components that a component waits for, sorted and without duplicates.
+func dependencies(c ExpandedComponent) []string {
 	out := slices.Clone(c.DependsOn)
 	for _, b := range c.Bindings {
 		out = append(out, b.Component)
@@ -151,7 +156,7 @@ func dependencies(c appsapi.Component) []string {
 	return slices.Compact(out)
 }
 
-func (rc renderContext) buildService(c appsapi.Component, d *Component) {
+func (rc renderContext) buildService(c ExpandedComponent, d *Component) {
 	name := d.ResourceName
 	d.Type, d.ServiceName = appsapi.ComponentService, name
 	d.Workload = ID{Kind: KindDeployment, Name: name}
@@ -174,27 +179,27 @@ func (rc renderContext) buildService(c appsapi.Component, d *Component) {
 		d.Children = append(d.Children, budget(rc.Owner, c, name, d.WorkloadID))
 	}
 	if c.Service.Expose != nil && len(c.Service.Ports) > 0 {
-		d.Children = append(d.Children, exposeChild(rc.Owner, c, name))
+		d.Children = append(d.Children, routeOrIngress(rc.Owner, c, name))
 		d.Endpoints = externalEndpoints(c.Service.Expose)
 	}
 	for _, p := range c.Service.Ports {
 		e := clusterEndpoint(rc.Namespace, name, p)
 		if !slices.ContainsFunc(d.Endpoints, func(o appsapi.Endpoint) bool { return o.Name == e.Name }) {
-			d.Endpoints = append(d.Endpoints, e) // a hostname may be called like a port
+			d.Endpoints = append(d.Endpoints, e) // names must be unique, and a port name can equal a hostname
 		}
 	}
 }
 
-// withFiles are a workload and the files that its pods find.
-func (rc renderContext) withFiles(c appsapi.Component, p appsapi.PodSettings, workload Child) []Child {
+// withFiles returns a workload and the ConfigMap with its files, if any.
+func (rc renderContext) withFiles(c ExpandedComponent, p appsapi.PodSettings, workload Child) []Child {
 	if len(p.Config.Files) == 0 {
 		return []Child{workload}
 	}
-	return []Child{workload, configFilesMap(rc.Owner, c, rc.resourceName(c), p.Config)}
+	return []Child{workload, configFilesMap(rc.Owner, c, rc.childrenName(c), p.Config)}
 }
 
-// validate is why no pods can be made of a component, as far as nobody but us can see it.
-func (rc renderContext) validate(c appsapi.Component, server appsapi.ServerSpec) string {
+// validate checks the pod settings that the API server does not check.
+func (rc renderContext) validate(c ExpandedComponent, server appsapi.ServerSpec) string {
 	main := corev1.Container{
 		Env: server.Env, EnvFrom: server.EnvFrom, Resources: server.Resources, Ports: containerPorts(server.Ports),
 		ReadinessProbe: server.Probes.Readiness, LivenessProbe: server.Probes.Liveness, StartupProbe: server.Probes.Startup,
@@ -213,13 +218,15 @@ func (rc renderContext) validate(c appsapi.Component, server appsapi.ServerSpec)
 		return err.Error()
 	}
 	if p := template.Spec.RestartPolicy; c.Job == nil && p != nil && *p != corev1.RestartPolicyAlways {
-		return fmt.Sprintf("podTemplateOverlay sets spec.restartPolicy to %s, and the pods of a service are always restarted; remove it, or make it a job", *p)
+		return fmt.Sprintf("podTemplateOverlay sets spec.restartPolicy to %s, but the pods of a service require restartPolicy Always; "+
+			"remove it, or use a job component", *p)
 	}
 	return ""
 }
 
-// clusterEndpoint names the scheme that the port's name or number tells, and otherwise http for
-// what has no name at all: a lone port is nearly always a web server's.
+// clusterEndpoint returns the address of a port inside the cluster. The scheme follows from the name or number
+// of the port. An unnamed port with another number gets http, because a single unnamed port
+// usually serves HTTP.
 func clusterEndpoint(namespace, service string, p appsapi.Port) appsapi.Endpoint {
 	name, scheme := p.Name, strings.ToLower(string(protocol(p)))
 	switch {

@@ -13,19 +13,18 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// KindConfigMap is the kind of what holds the files of a component.
+// KindConfigMap is the kind of the ConfigMap with the files of a component.
 var KindConfigMap = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
 const (
-	// filesVolume is the volume with the files of the spec.
+	// filesVolume is the name of the volume with the files of the spec.
 	filesVolume     = "holdfast-files"
 	maxConfigMapKey = 253
 )
 
-// configFilesName is the name of the ConfigMap with the files of a component. Other content is
-// another ConfigMap: pods of the revision before keep theirs, also when they are started
-// again while the new one does not get off the ground. Where pods are not to be replaced,
-// they find new content under the old name.
+// configFilesName returns the name of the ConfigMap with the files of a component. The name contains a hash of
+// the content: pods of the previous revision keep their ConfigMap, even if they restart while the rollout of the
+// new revision fails. With rollOnChange false the name is constant: pods that start later get the new content.
 func configFilesName(name string, config appsapi.ConfigSettings) string {
 	if !rollsOnChange(config) {
 		return name + "-files"
@@ -41,13 +40,13 @@ func rollsOnChange(config appsapi.ConfigSettings) bool {
 	return config.RollOnChange == nil || *config.RollOnChange
 }
 
-// configFilesMap is the ConfigMap with the files of a component.
-func configFilesMap(owner Owner, c appsapi.Component, name string, config appsapi.ConfigSettings) Child {
+// configFilesMap returns the ConfigMap with the files of a component.
+func configFilesMap(owner Owner, c ExpandedComponent, name string, config appsapi.ConfigSettings) Child {
 	id := ID{Kind: KindConfigMap, Name: configFilesName(name, config)}
 	return Child{ID: id, Render: func(runtime.Object) (*Config, error) {
 		m := corev1ac.ConfigMap(id.Name, owner.Namespace).
 			WithLabels(childLabels(owner, c)).
-			WithOwnerReferences(ownerReference(owner))
+			WithOwnerReferences(ownerReferenceConfig(owner))
 		keys := fileKeys(config.Files)
 		for i, f := range config.Files {
 			m.WithData(map[string]string{keys[i]: f.Content})
@@ -55,13 +54,13 @@ func configFilesMap(owner Owner, c appsapi.Component, name string, config appsap
 		if rollsOnChange(config) {
 			m.WithImmutable(true)
 		}
-		return newConfig(m, m.ObjectMetaApplyConfiguration)
+		return newConfig(owner.Keys, m, m.ObjectMetaApplyConfiguration)
 	}}
 }
 
 var invalidKeyChars = regexp.MustCompile(`[^-._a-zA-Z0-9]`)
 
-// fileKeys are the keys of files in their ConfigMap: readable, and each file has its own.
+// fileKeys returns a readable and unique ConfigMap key for each file.
 func fileKeys(files []appsapi.ConfigFile) []string {
 	keys, count := make([]string, len(files)), map[string]int{}
 	for i, f := range files {
@@ -76,8 +75,8 @@ func fileKeys(files []appsapi.ConfigFile) []string {
 	return keys
 }
 
-// mountFiles shows each file at its path and nothing else: what the image has in the same
-// folder stays visible.
+// mountFiles mounts each file separately with a subPath, so that other files of the image in the same directory
+// stay visible.
 func mountFiles(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, name string, config appsapi.ConfigSettings) {
 	if len(config.Files) == 0 {
 		return
@@ -90,7 +89,7 @@ func mountFiles(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.Containe
 	}
 }
 
-// validateMountPaths says which path would have to be two things at once.
+// validateMountPaths rejects paths that are used twice.
 func validateMountPaths(p appsapi.PodSettings) error {
 	paths := map[string]string{}
 	for _, v := range p.Volumes {
@@ -98,21 +97,23 @@ func validateMountPaths(p appsapi.PodSettings) error {
 	}
 	for _, f := range p.Config.Files {
 		if other, used := paths[f.Path]; used {
-			return fmt.Errorf("config.files has %s, where %s is mounted; choose another path for one of them", f.Path, other)
+			return fmt.Errorf("config.files contains %s, where %s is mounted; use another path for one of them", f.Path, other)
 		}
 		paths[f.Path] = "a file"
 	}
 	for _, f := range p.Config.Files {
 		for dir := path.Dir(f.Path); dir != "/"; dir = path.Dir(dir) {
 			if paths[dir] == "a file" {
-				return fmt.Errorf("config.files has %s and %s, so %s would have to be a file and a folder; choose another path for one of them", dir, f.Path, dir)
+				return fmt.Errorf("config.files contains %s and %s, but %s cannot be both a file and a directory; "+
+					"use another path for one of them", dir, f.Path, dir)
 			}
 		}
 	}
 	for _, v := range p.Volumes {
 		for dir := path.Dir(v.MountPath); dir != "/"; dir = path.Dir(dir) {
 			if paths[dir] == "a file" {
-				return fmt.Errorf("config.files has %s, and volume %q is mounted at %s, so %s would have to be a file and a folder; choose another path for one of them", dir, v.Name, v.MountPath, dir)
+				return fmt.Errorf("config.files contains %s, and volume %q is mounted at %s, but %s cannot be both a file and a directory; "+
+					"use another path for one of them", dir, v.Name, v.MountPath, dir)
 			}
 		}
 	}

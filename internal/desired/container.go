@@ -11,34 +11,33 @@ import (
 )
 
 const (
-	// containerName is the same for every component, so that overlays, scripts and
-	// `kubectl logs -c` need not know whose pod it is.
+	// containerName is the same for every component, so that overlays, scripts and `kubectl logs -c` do not depend
+	// on the component.
 	containerName = "app"
 
 	defaultPreStopSleep = 5
 )
 
-// container is the container of a component, under the given name.
+// container returns the main container of a component with the given name.
 func container(name string, c appsapi.ServerSpec) (*corev1ac.ContainerApplyConfiguration, error) {
 	out, err := toApplyConfig[corev1ac.ContainerApplyConfiguration](corev1.Container{
 		Name: name, Image: c.Image, ImagePullPolicy: c.ImagePullPolicy, Command: c.Command, Args: c.Args,
 		Ports: containerPorts(c.Ports), Env: withFieldRefDefaults(c.Env), EnvFrom: c.EnvFrom, Resources: c.Resources,
 		ReadinessProbe: readinessProbe(c), LivenessProbe: c.Probes.Liveness, StartupProbe: c.Probes.Startup,
 		Lifecycle: lifecycle(c), SecurityContext: containerSecurityContext(c.Security),
-		// Makes the end of a crash readable from the pod, without the right to read logs.
+		// Makes the last log lines of a crash readable from the pod status, without permission to read logs.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if len(c.Resources.Requests)+len(c.Resources.Limits)+len(c.Resources.Claims) == 0 {
-		out.Resources = nil // the core type writes an empty one, which we do not mean
+		out.Resources = nil // the core type encodes an empty struct, which would own the field
 	}
 	return out, nil
 }
 
-// containerPorts names each port of the container once, however many ports of the
-// Service lead to it.
+// containerPorts returns each container port once, even if several Service ports target it.
 func containerPorts(ports []appsapi.Port) []corev1.ContainerPort {
 	var out []corev1.ContainerPort
 	for _, p := range ports {
@@ -67,8 +66,8 @@ func protocol(p appsapi.Port) corev1.Protocol {
 	return corev1.ProtocolTCP
 }
 
-// withFieldRefDefaults fills in the default that the API server would add inside a field that is
-// compared as a whole.
+// withFieldRefDefaults sets the API server default of fieldRef.apiVersion: fieldRef is atomic, so a missing
+// default would count as drift.
 func withFieldRefDefaults(vars []corev1.EnvVar) []corev1.EnvVar {
 	out := slices.Clone(vars)
 	for i := range out {
@@ -80,7 +79,7 @@ func withFieldRefDefaults(vars []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// readinessProbe is what the spec says, or that the first TCP port accepts a connection.
+// readinessProbe returns the readiness probe of the spec, or a probe of the first TCP port.
 func readinessProbe(c appsapi.ServerSpec) *corev1.Probe {
 	if c.Probes.Readiness != nil {
 		return c.Probes.Readiness
@@ -93,7 +92,7 @@ func readinessProbe(c appsapi.ServerSpec) *corev1.Probe {
 	return nil
 }
 
-// lifecycle keeps a pod that is being replaced serving for a while.
+// lifecycle returns a preStop hook that keeps a terminating pod serving.
 func lifecycle(c appsapi.ServerSpec) *corev1.Lifecycle {
 	seconds := preStopSleep(c)
 	if seconds == 0 {
@@ -102,7 +101,7 @@ func lifecycle(c appsapi.ServerSpec) *corev1.Lifecycle {
 	return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: int64(seconds)}}}
 }
 
-// preStopSleep fits into the grace period, of which it is part.
+// preStopSleep returns the duration of the preStop hook, which is part of the grace period.
 func preStopSleep(c appsapi.ServerSpec) int32 {
 	switch {
 	case c.PreStopSleepSeconds != nil:

@@ -3,7 +3,6 @@ package desired
 import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
@@ -14,20 +13,21 @@ const (
 	resetFile      = "root"
 )
 
-// IsServerContainer says whether a container of a database runs its server. Others may be there that somebody else has added.
+// IsServerContainer reports whether a container of a database pod runs the server. Other clients can add further
+// containers.
 func IsServerContainer(container string) bool {
 	return container == containerName || container == resetContainer
 }
 
-// addCredentialReset lets the server start with the password of root that is stored, when somebody has
-// asked for that on the Secret. Nothing of it is in pods of which nobody did; and as it is in the
-// template, asking restarts the server once.
-func (rc renderContext) addCredentialReset(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, c appsapi.Component) {
-	secret := rc.resourceName(c) + authSuffix
+// addCredentialReset adds an init container that sets the stored root password, if the annotation
+// ResetCredentials of the Secret is set. Without the annotation the pod template is unchanged; setting it
+// restarts the server once.
+func (rc renderContext) addCredentialReset(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, c ExpandedComponent) {
+	secret := rc.childrenName(c) + authSuffix
 	requestedAt := ""
 	for _, k := range rc.dataLocations[c.Name].retained {
 		if k.ID == (ID{Kind: KindSecret, Name: secret}) {
-			requestedAt = k.GetAnnotations()[appsapi.AnnotationResetCredentials]
+			requestedAt = k.GetAnnotations()[k.keys.ResetCredentials]
 		}
 	}
 	if requestedAt == "" {

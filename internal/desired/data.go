@@ -13,27 +13,28 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// authSuffix makes the name of the Secret with the credentials of that of the StatefulSet.
+// authSuffix is appended to the name of the StatefulSet to get the name of the Secret with the credentials.
 const authSuffix = "-auth"
 
-// Data is what is kept of a component.
-type Data struct {
-	// Retained is what there is of it.
+// StatefulData are the volumes and credentials of a component.
+type StatefulData struct {
+	// Retained are the existing claims and credentials.
 	Retained []RetainedObject
-	// Conflict is why the component must not start, if it does not run.
+	// Conflict describes why the component must not start; running pods are not stopped.
 	Conflict string
 	Storage  []appsapi.StorageSpec
-	// Credentials are in the Secret of that name; without any there is none.
-	Credentials []appsapi.Credential
-	Secret      string
-	// Replicas is how many pods there are to be; nil leaves it as it is.
+	// Credentials are the credentials of the component.
+	Credentials []Credential
+	// Secret is the name of the Secret with the credentials.
+	Secret string
+	// Replicas is the desired number of pods; nil leaves the number unchanged.
 	Replicas *int32
-	// OrphanedReplicas is how many pods there are without a StatefulSet.
+	// OrphanedReplicas is the number of pods without a StatefulSet.
 	OrphanedReplicas int32
 }
 
-// Claim is what there is of a claim.
-func (d *Data) Claim(name string) *corev1.PersistentVolumeClaim {
+// Claim returns the claim with the given name, or nil.
+func (d *StatefulData) Claim(name string) *corev1.PersistentVolumeClaim {
 	for _, k := range d.Retained {
 		if k.ID == (ID{Kind: KindClaim, Name: name}) {
 			return k.Claim
@@ -42,8 +43,8 @@ func (d *Data) Claim(name string) *corev1.PersistentVolumeClaim {
 	return nil
 }
 
-// HasClaims says whether there is data.
-func (d *Data) HasClaims() bool {
+// HasClaims reports whether a claim exists.
+func (d *StatefulData) HasClaims() bool {
 	for _, k := range d.Retained {
 		if k.Claim != nil {
 			return true
@@ -52,8 +53,8 @@ func (d *Data) HasClaims() bool {
 	return false
 }
 
-// HasSecret says whether there are credentials.
-func (d *Data) HasSecret() bool {
+// HasSecret reports whether the Secret with the credentials exists.
+func (d *StatefulData) HasSecret() bool {
 	for _, k := range d.Retained {
 		if k.ID == (ID{Kind: KindSecret, Name: d.Secret}) {
 			return true
@@ -62,8 +63,8 @@ func (d *Data) HasSecret() bool {
 	return false
 }
 
-// RequiredKeys are those that the Secret has to have, in one word.
-func (d *Data) RequiredKeys() string {
+// RequiredKeys returns the required keys of the Secret, separated by commas.
+func (d *StatefulData) RequiredKeys() string {
 	var keys []string
 	for _, c := range d.Credentials {
 		keys = append(keys, c.Key)
@@ -74,25 +75,25 @@ func (d *Data) RequiredKeys() string {
 	return strings.Join(keys, ",")
 }
 
-// SecretComplete says whether the Secret is known to have all of them.
-func (d *Data) SecretComplete() bool {
+// SecretComplete reports whether the Secret is known to have all required keys.
+func (d *StatefulData) SecretComplete() bool {
 	for _, k := range d.Retained {
 		if k.ID == (ID{Kind: KindSecret, Name: d.Secret}) {
-			return k.GetAnnotations()[appsapi.AnnotationCredentialKeys] == d.RequiredKeys()
+			return k.GetAnnotations()[k.keys.CredentialKeys] == d.RequiredKeys()
 		}
 	}
 	return false
 }
 
-// ClaimName is what Kubernetes calls the claim of a pod.
+// ClaimName returns the name that Kubernetes gives the claim of a pod.
 func ClaimName(storage, set string, ordinal int32) string {
 	return ClaimPrefix(storage, set) + strconv.Itoa(int(ordinal))
 }
 
-// ClaimPrefix is what the claims of all pods begin with.
+// ClaimPrefix returns the common prefix of the claims of all pods.
 func ClaimPrefix(storage, set string) string { return storage + "-" + set + "-" }
 
-// ReplicasFromPods is how many pods a set had, by the numbers of those that are left of it.
+// ReplicasFromPods returns the replicas of a StatefulSet from the ordinals of its remaining pods.
 func ReplicasFromPods(pods []*corev1.Pod) int32 {
 	var count int32
 	for _, p := range pods {
@@ -104,7 +105,7 @@ func ReplicasFromPods(pods []*corev1.Pod) int32 {
 	return count
 }
 
-// AccessMode is who may use a volume at once.
+// AccessMode returns the access mode of a volume.
 func AccessMode(s appsapi.StorageSpec) corev1.PersistentVolumeAccessMode {
 	if s.AccessMode == "" {
 		return corev1.ReadWriteOnce
@@ -112,9 +113,8 @@ func AccessMode(s appsapi.StorageSpec) corev1.PersistentVolumeAccessMode {
 	return s.AccessMode
 }
 
-// claimTemplates are what the claims of new pods are made of. Nothing in them may change,
-// apart from the size, so they have no labels: Kubernetes gives claims those of the selector,
-// and who owns them is written on them later.
+// claimTemplates returns the volume claim templates. They are immutable except for the size, so they have no
+// labels: Kubernetes adds the labels of the selector, and the operator adds the owner labels to the claims.
 func claimTemplates(storage []appsapi.StorageSpec) []*corev1ac.PersistentVolumeClaimApplyConfiguration {
 	var out []*corev1ac.PersistentVolumeClaimApplyConfiguration
 	for _, s := range storage {
@@ -129,15 +129,15 @@ func claimTemplates(storage []appsapi.StorageSpec) []*corev1ac.PersistentVolumeC
 	return out
 }
 
-// mountStorage shows the volumes of a StatefulSet, which adds them to its pods itself, and
-// returns their names.
+// mountStorage mounts the storage volumes in the main container and returns the names of the volumes. The pod
+// template does not contain these volumes, because the StatefulSet adds them to its pods.
 func mountStorage(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, c *appsapi.StatefulComponent) []string {
 	if c.Security.FSGroup != nil {
-		// Not every file at every start: a large volume would keep its pod for minutes.
+		// Changing the group of every file at every start would delay pods with large volumes by minutes.
 		pod.SecurityContext.WithFSGroupChangePolicy(corev1.FSGroupChangeOnRootMismatch)
 	}
 	for i := range pod.TopologySpreadConstraints {
-		pod.TopologySpreadConstraints[i].MatchLabelKeys = nil // only pods of Deployments have it
+		pod.TopologySpreadConstraints[i].MatchLabelKeys = nil // only pods of Deployments have the label pod-template-hash
 	}
 	names := make([]string, 0, len(c.Storage))
 	for _, s := range c.Storage {
@@ -147,7 +147,7 @@ func mountStorage(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.Contai
 	return names
 }
 
-// credentialEnv are the environment variables that a container finds passwords in.
+// credentialEnv returns the environment variables with the credentials.
 func credentialEnv(c *appsapi.StatefulComponent, set string) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for _, p := range c.Credentials {
@@ -160,26 +160,30 @@ func credentialEnv(c *appsapi.StatefulComponent, set string) []corev1.EnvVar {
 	return out
 }
 
-// validateStorage is what is wrong with the volumes of a component.
+// validateStorage validates the volumes of a component.
 func validateStorage(c *appsapi.StatefulComponent) error {
 	for _, s := range c.Storage {
 		if s.Size.Cmp(resource.Quantity{}) <= 0 {
-			return fmt.Errorf("storage %q has a size of %s; a volume has a size of more than 0, for example 20Gi", s.Name, s.Size.String())
+			return fmt.Errorf("storage %q has size %s; the size must be greater than 0, for example 20Gi", s.Name, s.Size.String())
 		}
 		if s.Name == filesVolume {
-			return fmt.Errorf("storage %q has the name of the volume with config.files; choose another name", s.Name)
+			return fmt.Errorf("storage %q has the reserved name of the volume for config.files; use another name", s.Name)
 		}
 		for _, v := range c.Volumes {
 			if v.Name == s.Name {
-				return fmt.Errorf("volumes and storage both have %q; choose another name for one of them", s.Name)
+				return fmt.Errorf("volumes and storage both contain %q; use another name for one of them", s.Name)
 			}
 			if v.MountPath == s.MountPath {
-				return fmt.Errorf("volume %q and storage %q are both mounted at %s; choose another path for one of them", v.Name, s.Name, s.MountPath)
+				return fmt.Errorf("volume %q and storage %q are both mounted at %s; use another path for one of them", v.Name, s.Name, s.MountPath)
 			}
 		}
 		for _, f := range c.Config.Files {
+			if strings.HasPrefix(s.MountPath, f.Path+"/") {
+				return fmt.Errorf("config.files contains %s, and storage %q is mounted at %s, but %s cannot be both a file and a directory; "+
+					"use another path for one of them", f.Path, s.Name, s.MountPath, f.Path)
+			}
 			if f.Path == s.MountPath {
-				return fmt.Errorf("config.files has %s, where storage %q is mounted; choose another path for one of them", f.Path, s.Name)
+				return fmt.Errorf("config.files contains %s, where storage %q is mounted; use another path for one of them", f.Path, s.Name)
 			}
 		}
 	}

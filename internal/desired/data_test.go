@@ -18,7 +18,7 @@ func TestDataOfComponent(t *testing.T) {
 		Claim                                *corev1.PersistentVolumeClaim
 	}
 	withKeys := func(keys string) RetainedObject {
-		return annotatedFixture(auth, appsapi.AnnotationCredentialKeys, keys)
+		return annotatedFixture(auth, appsapi.DefaultKeys.CredentialKeys, keys)
 	}
 	const keys = "root-password,root-password-hash,password"
 	for name, tc := range map[string]struct {
@@ -34,8 +34,8 @@ func TestDataOfComponent(t *testing.T) {
 		"credentials have all keys": {[]RetainedObject{withKeys(keys)}, summary{HasSecret: true, SecretComplete: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &Data{Retained: tc.retained, Secret: "shop-db-auth"}
-			d.Credentials = []appsapi.Credential{{Key: "root-password", File: "root"}, {Key: "password"}}
+			d := &StatefulData{Retained: tc.retained, Secret: "shop-db-auth"}
+			d.Credentials = []Credential{{Credential: appsapi.Credential{Key: "root-password"}, File: "root"}, {Credential: appsapi.Credential{Key: "password"}}}
 			if got := d.RequiredKeys(); got != keys {
 				t.Errorf("got keys %q, want %q", got, keys)
 			}
@@ -71,7 +71,7 @@ func TestRetainedObjectUsedByPod(t *testing.T) {
 	claim, secret := ownedFixture("data-shop-db-0", "shop-db", "db").object(), secretFixture("shop-db-auth", "shop-db", "db").object()
 	pod := func(phase corev1.PodPhase, claimName, workload string) *corev1.Pod {
 		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{appsapi.LabelWorkload: workload}}, Status: corev1.PodStatus{Phase: phase},
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{appsapi.DefaultKeys.Workload: workload}}, Status: corev1.PodStatus{Phase: phase},
 			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "tmp"}, {Name: "data", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName}}}}},
 		}
@@ -107,14 +107,14 @@ func TestRetainedLabels(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for value, want := range map[string]bool{"": false, "true": true} {
-		got[appsapi.LabelRetained] = value
-		if k := (RetainedObject{Object: &metav1.ObjectMeta{Labels: got}}); k.MarkedRetained() != want {
+		got[appsapi.DefaultKeys.Retained] = value
+		if k := RetainedSecret(appsapi.DefaultKeys, &metav1.ObjectMeta{Labels: got}); k.MarkedRetained() != want {
 			t.Errorf("%q marks as retained: %t", value, !want)
 		}
 	}
 }
 
-// names are those of retained objects, in their order.
+// names returns the names of retained objects in order.
 func names(retained []RetainedObject) []string {
 	var out []string
 	for _, k := range retained {
@@ -123,7 +123,8 @@ func names(retained []RetainedObject) []string {
 	return out
 }
 
-// TestRetainedForFindsDataOfComponents: data is relevant if it is in the place of a component, or belongs to the application.
+// TestRetainedForFindsDataOfComponents: data is relevant if it is at the location of a component, or belongs to the
+// application.
 func TestRetainedForFindsDataOfComponents(t *testing.T) {
 	spec := components(t, `[{name: db, stateful: {image: a}}, {name: web, service: {image: a}}]`)
 	all := []RetainedObject{
@@ -160,7 +161,7 @@ func TestUnusedRetainedBelongsToNoComponent(t *testing.T) {
 	used, unused := ownedFixture("data-shop-db-0", "shop-db", "db").object(), ownedFixture("data-old-0", "old", "left").object()
 	theirs := retainedFixture{name: "data-theirs-0", statefulSet: "theirs", kind: "AppStack", instance: "other"}.object()
 	all := []RetainedObject{used, unused, theirs}
-	got := UnusedRetained(stack, []Component{{Name: "web"}, {Name: "db", Data: &Data{Retained: all[:1]}}}, all)
+	got := UnusedRetained(stack, []Component{{Name: "web"}, {Name: "db", Data: &StatefulData{Retained: all[:1]}}}, all)
 	if diff := cmp.Diff([]string{"PersistentVolumeClaim data-old-0"}, names(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -179,7 +180,7 @@ func TestCredentialSecrets(t *testing.T) {
 	}
 }
 
-// TestNewComponentStartsEmptyBesideDataOfAnother: data of a declared component cannot be that of a renamed one.
+// TestNewComponentStartsEmptyBesideDataOfAnother: data of a declared component does not count as unclaimed.
 func TestNewComponentStartsEmptyBesideDataOfAnother(t *testing.T) {
 	spec := components(t, `[{name: db, stateful: {image: a}},
 		{name: queue, renamedFrom: jobs, stateful: {image: a}}, {name: new, stateful: {image: a}}]`)

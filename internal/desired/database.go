@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// bindingSuffix makes the name of the Secret that says how to get in of that of the
-	// StatefulSet.
+	// bindingSuffix is appended to the name of the StatefulSet to get the name of the binding Secret.
 	bindingSuffix = "-binding"
 
-	// The volume with the files that a container finds passwords in, or their hashes.
+	// credentialsVolume contains the files with the passwords or their hashes.
 	credentialsVolume = "holdfast-auth"
-	credentialsMode   = 0o440 // for the group of the pod
+	credentialsMode   = 0o440 // readable for the fsGroup
 )
 
-// Database is what the application of a database gets in with.
+// Database describes how applications connect to a database.
 type Database struct {
 	appsapi.DatabaseComponent
-	// BindingSecret is the Secret that says how.
+	// BindingSecret is the name of the Secret with the connection details.
 	BindingSecret string
-	// Host is where.
+	// Host is the DNS name of the database.
 	Host string
-	// SchemaConflict is why its data cannot be used as the spec says.
+	// SchemaConflict describes a difference between the schema in the data and in the spec.
 	SchemaConflict string
 }
 
-func (rc renderContext) buildDatabase(c appsapi.Component, d *Component) {
+func (rc renderContext) buildDatabase(c ExpandedComponent, d *Component) {
 	host, _ := rc.address(c)
 	d.Database = &Database{DatabaseComponent: *c.Database, BindingSecret: d.Workload.Name + bindingSuffix, Host: host}
 	if has, claim := recordedSchema(rc.dataLocations[c.Name].retained); has != "" && has != c.Database.Database {
-		d.Database.SchemaConflict = fmt.Sprintf("%s has the schema %q, and database says %q: with that, everybody who is bound would find nothing. Let database say %s",
+		d.Database.SchemaConflict = fmt.Sprintf("%s contains schema %q, but database is %q: "+
+			"bound components would not find their data. Set database to %s",
 			claim, has, c.Database.Database, has)
 	}
 	if d.InvalidMessage == "" {
@@ -49,10 +49,11 @@ func (rc renderContext) buildDatabase(c appsapi.Component, d *Component) {
 	}
 }
 
-// reservedNames are the schemas and accounts that a server has of its own.
+// reservedNames are the built-in schemas and accounts of a server.
 var reservedNames = []string{"root", "mysql", "sys", "information_schema", "performance_schema", "healthcheck", "mariadb"}
 
-// ImageVersion is that of an image, which may be another one than that of the spec; zero when nothing says what it is.
+// ImageVersion returns the version of the server in an image; zero if unknown. The version in the spec is used
+// only for the image in the spec; the version of another image is read from its tag.
 func (d *Database) ImageVersion(image string) mariadb.Version {
 	declared := ""
 	if image == d.Image {
@@ -65,17 +66,17 @@ func (d *Database) ImageVersion(image string) mariadb.Version {
 	return v
 }
 
-// invalidSchemaName says why a name cannot be that of a schema and its account.
+// invalidSchemaName returns a message if a name is reserved.
 func invalidSchemaName(name string) string {
 	if !slices.Contains(reservedNames, strings.ToLower(name)) {
 		return ""
 	}
-	return fmt.Sprintf("database is %q, and the server has a schema or an account of that name; choose another one", name)
+	return fmt.Sprintf("database is %q, but the server already has a schema or an account with this name; use another name", name)
 }
 
-// ResolveBindings are components whose databases know the name of their schema, and whose bindings to them
-// name the Secret that says how to get in.
-func ResolveBindings(owner Owner, components []appsapi.Component, retained []RetainedObject) []appsapi.Component {
+// ResolveBindings returns the components with two values filled in: the schema name of each database,
+// and the names of the binding Secrets.
+func ResolveBindings(owner Owner, components []ExpandedComponent, retained []RetainedObject) []ExpandedComponent {
 	if !hasDatabase(components) {
 		return components
 	}
@@ -88,16 +89,13 @@ func ResolveBindings(owner Owner, components []appsapi.Component, retained []Ret
 		}
 	}
 	for i := range out {
-		out[i].Bindings = slices.Clone(out[i].Bindings)
-		for j, b := range out[i].Bindings {
-			out[i].Bindings[j].Secret = secrets[b.Component]
-		}
+		out[i].BindingSecrets = secrets
 	}
 	return out
 }
 
-// BindingSecretNames are the Secrets that say how to get into the databases of an application.
-func BindingSecretNames(owner Owner, components []appsapi.Component, retained []RetainedObject) []string {
+// BindingSecretNames returns the names of the binding Secrets of all databases of an application.
+func BindingSecretNames(owner Owner, components []ExpandedComponent, retained []RetainedObject) []string {
 	var out []string
 	locations := locateData(owner, components, retained)
 	for _, c := range components {
@@ -108,7 +106,7 @@ func BindingSecretNames(owner Owner, components []appsapi.Component, retained []
 	return out
 }
 
-// SecretRefs refer to Secrets, and to nothing that is in them.
+// SecretRefs returns a Ref for each Secret. Each Ref refers to all keys of its Secret.
 func SecretRefs(names []string) []Ref {
 	var out []Ref
 	for _, name := range names {
@@ -117,11 +115,11 @@ func SecretRefs(names []string) []Ref {
 	return out
 }
 
-// BindingSecretName is the name of the Secret that says how to get into the database that a claim has the data of, if it is
-// one of a database.
+// BindingSecretName returns the name of the binding Secret of the database that a claim belongs to.
 func BindingSecretName(k RetainedObject) string { return k.StatefulSetName() + bindingSuffix }
 
-// withSchemaName fills in the name of the schema: that of the data, or else that of the component.
+// withSchemaName sets the name of the schema if the spec does not: from the existing data, or else from the name
+// of the component.
 func withSchemaName(db appsapi.DatabaseComponent, component string, retained []RetainedObject) *appsapi.DatabaseComponent {
 	if db.Database == "" {
 		db.Database, _ = recordedSchema(retained)
@@ -132,31 +130,32 @@ func withSchemaName(db appsapi.DatabaseComponent, component string, retained []R
 	return &db
 }
 
-// recordedSchema is the name of the schema that data has, as far as that is known.
+// recordedSchema returns the schema that is recorded on a claim, and the claim.
 func recordedSchema(retained []RetainedObject) (schema string, claim RetainedObject) {
 	for _, k := range retained {
-		if s := k.GetAnnotations()[appsapi.AnnotationSchema]; k.Claim != nil && s != "" {
+		if s := k.GetAnnotations()[k.keys.Schema]; k.Claim != nil && s != "" {
 			return s, k
 		}
 	}
 	return "", RetainedObject{}
 }
 
-// schemaEnv tells the image which schema and account to make on an empty volume.
+// schemaEnv returns the variables with the schema and account that the image creates on an empty volume.
 func schemaEnv(db *appsapi.DatabaseComponent) []corev1.EnvVar {
 	return []corev1.EnvVar{{Name: "MARIADB_DATABASE", Value: db.Database}, {Name: "MARIADB_USER", Value: db.Database}}
 }
 
-// BindingLabels are those of the Secret that says how to get in. It has none by which data is found.
+// BindingLabels returns the labels of a binding Secret. They do not include the workload label, so that the
+// Secret is not listed as retained data.
 func BindingLabels(owner Owner, c Component) map[string]string {
-	return childLabels(owner, appsapi.Component{Name: c.Name, Database: &appsapi.DatabaseComponent{}})
+	return childLabels(owner, ExpandedComponent{Component: appsapi.Component{Name: c.Name, Database: &appsapi.DatabaseComponent{}}})
 }
 
-// mountCredentials shows the container the files of its credentials. What is in them later does
-// not matter to pods that run: a server reads them once.
-func mountCredentials(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, c *appsapi.StatefulComponent, set string) {
+// mountCredentials mounts the credentials as files. Later changes do not affect running pods: a server reads the
+// files only once.
+func mountCredentials(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, credentials []Credential, set string) {
 	secret := corev1ac.SecretVolumeSource().WithSecretName(set + authSuffix).WithDefaultMode(credentialsMode)
-	for _, p := range c.Credentials {
+	for _, p := range credentials {
 		if p.File == "" {
 			continue
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// databaseSpec has a database with a recent image, one with an image that cannot read password hashes, and a client.
+// databaseSpec has a database with a recent image, a database whose image does not support password hashes, and a
+// client.
 const databaseSpec = `
 - name: main-db
   database:
@@ -25,7 +26,7 @@ const databaseSpec = `
 - {name: web, bindings: [{component: main-db}, {component: old, envPrefix: OLD}], service: {image: "shop/web:1"}}
 `
 
-// annotatedFixture is the object of a fixture with one annotation.
+// annotatedFixture returns the object of a fixture with one annotation.
 func annotatedFixture(k retainedFixture, key, value string) RetainedObject {
 	object := k.object()
 	object.SetAnnotations(map[string]string{key: value})
@@ -40,7 +41,7 @@ func secretFixture(name, set, component string) retainedFixture {
 
 func buildDatabases(t *testing.T, spec string, retained ...RetainedObject) []Component {
 	t.Helper()
-	return Build(stack, ExpandDatabases(components(t, spec)), ClusterState{Retained: retained})
+	return Build(stack, components(t, spec), ClusterState{Retained: retained})
 }
 
 func TestGoldenDatabase(t *testing.T) {
@@ -58,7 +59,7 @@ func TestGoldenDatabase(t *testing.T) {
 	want, err := os.ReadFile(file)
 	must(err)
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("a difference in a pod template restarts every user's database (-want +got):\n%s", diff)
+		t.Errorf("a difference in a pod template restarts the databases of all users (-want +got):\n%s", diff)
 	}
 }
 
@@ -94,9 +95,9 @@ func TestBuildDatabase(t *testing.T) {
 func TestSchemaName(t *testing.T) {
 	recorded := func(schema string) []RetainedObject {
 		return []RetainedObject{
-			annotatedFixture(secretFixture("shop-my-db-auth", "shop-my-db", "my-db"), appsapi.AnnotationSchema, "of-a-secret"),
+			annotatedFixture(secretFixture("shop-my-db-auth", "shop-my-db", "my-db"), appsapi.DefaultKeys.Schema, "of-a-secret"),
 			ownedFixture("data-shop-my-db-0", "shop-my-db", "my-db").object(),
-			annotatedFixture(ownedFixture("data-shop-my-db-1", "shop-my-db", "my-db"), appsapi.AnnotationSchema, schema),
+			annotatedFixture(ownedFixture("data-shop-my-db-1", "shop-my-db", "my-db"), appsapi.DefaultKeys.Schema, schema),
 		}
 	}
 	cases := map[string]struct {
@@ -111,16 +112,16 @@ func TestSchemaName(t *testing.T) {
 		"spec and volume agree": {spec: "database: orders", retained: recorded("orders"), want: "orders"},
 		"a reserved name": {
 			spec: "database: MySQL", want: "MySQL",
-			invalid: `database is "MySQL", and the server has a schema or an account of that name; choose another one`,
+			invalid: `database is "MySQL", but the server already has a schema or an account with this name; use another name`,
 		},
 		"an invalid spec comes first": {
 			spec: "database: root, scheduling: {tolerations: [{value: b}]}", want: "root",
-			invalid: "scheduling.tolerations[0] has no key; say the key of a taint, or operator Exists for all of them",
+			invalid: "scheduling.tolerations[0] has no key; set the key of a taint, or operator Exists to match all taints",
 		},
 		"the volume has another schema": {
 			spec: "database: shop", retained: recorded("orders"), want: "shop",
-			conflict: `PersistentVolumeClaim data-shop-my-db-1 has the schema "orders", and database says "shop": ` +
-				`with that, everybody who is bound would find nothing. Let database say orders`,
+			conflict: `PersistentVolumeClaim data-shop-my-db-1 contains schema "orders", but database is "shop": ` +
+				`bound components would not find their data. Set database to orders`,
 		},
 	}
 	for name, tc := range cases {
@@ -135,16 +136,15 @@ func TestSchemaName(t *testing.T) {
 }
 
 func TestResolveBindingsNamesTheSecretOfADatabase(t *testing.T) {
-	spec := ExpandDatabases(components(t, `[{name: db, database: {version: "11.8", storage: {size: 1Gi}}},
+	spec := components(t, `[{name: db, database: {version: "11.8", storage: {size: 1Gi}}},
 		{name: api, service: {image: a, ports: [{port: 80}]}},
-		{name: web, bindings: [{component: db}, {component: api}], service: {image: a}}]`))
+		{name: web, bindings: [{component: db}, {component: api}], service: {image: a}}]`)
 	moved := []RetainedObject{ownedFixture("data-old-0", "old", "db").object()}
 	got := ResolveBindings(stack, spec, moved)
-	want := []appsapi.Binding{{Component: "db", Secret: "old-binding"}, {Component: "api"}}
-	if diff := cmp.Diff(want, got[2].Bindings); diff != "" {
+	if diff := cmp.Diff(map[string]string{"db": "old-binding"}, got[2].BindingSecrets); diff != "" {
 		t.Errorf("bindings (-want +got):\n%s", diff)
 	}
-	if spec[0].Database.Database != "" || spec[2].Bindings[0].Secret != "" {
+	if spec[0].Database.Database != "" || spec[2].BindingSecrets != nil {
 		t.Error("the components of the caller were changed")
 	}
 	if diff := cmp.Diff([]string{"old-binding"}, BindingSecretNames(stack, spec, moved)); diff != "" {
@@ -162,7 +162,7 @@ func TestSecretRefsHaveNoKeys(t *testing.T) {
 	}
 }
 
-// TestBindingSecretIsNotRetainedData: the label of the workload is the one by which retained objects are found.
+// TestBindingSecretIsNotRetainedData: retained objects are found by the workload label, which a binding Secret lacks.
 func TestBindingSecretIsNotRetainedData(t *testing.T) {
 	want := map[string]string{
 		"app.kubernetes.io/name": "database", "app.kubernetes.io/instance": "shop", "app.kubernetes.io/part-of": "shop",
@@ -187,33 +187,30 @@ func TestDeclaredVersionAppliesToImageOfSpecOnly(t *testing.T) {
 	}
 }
 
-func TestExpandDatabasesKeepsOtherComponents(t *testing.T) {
-	spec := components(t, `[{name: web, service: {image: a}},
-		{name: db, database: {image: "mine:1", version: "11.8", storage: {size: 1Gi}}}]`)
-	got := ExpandDatabases(spec)
-	if diff := cmp.Diff(spec[0], got[0]); diff != "" {
+func TestExpandKeepsOtherComponents(t *testing.T) {
+	spec := []appsapi.Component{{Name: "web", Service: &appsapi.ServiceComponent{}},
+		{Name: "db", Database: &appsapi.DatabaseComponent{Image: "mine:1", Version: "11.8"}}}
+	got := ExpandComponents(spec)
+	if diff := cmp.Diff(ExpandedComponent{Component: spec[0]}, got[0]); diff != "" {
 		t.Errorf("the service changed (-want +got):\n%s", diff)
 	}
 	if got[1].Stateful.Image != "mine:1" || spec[1].Stateful != nil {
 		t.Errorf("got image %q; the component of the caller has a StatefulSet: %t", got[1].Stateful.Image, spec[1].Stateful != nil)
 	}
-	if diff := cmp.Diff(spec[:1], ExpandDatabases(spec[:1])); diff != "" {
-		t.Errorf("without a database (-want +got):\n%s", diff)
-	}
 }
 
-// TestPasswordHashSupport: images that cannot read a hash get the password itself, in a file.
+// TestPasswordHashSupport: images without support for hashes get the password in a file.
 func TestPasswordHashSupport(t *testing.T) {
 	for image, hashed := range map[string]bool{
 		"mariadb:11.8": true, "mariadb:10.11": true, "mariadb:10.10.2": true, "mariadb:10.6": true,
 		"mariadb:10.6.10": true, "mariadb:10.6.9": false, "mariadb:10.2.44": false, "mariadb:5.5.64": false, "registry/mine:stable": true,
 	} {
-		db := ExpandDatabases([]appsapi.Component{{Name: "db", Database: &appsapi.DatabaseComponent{Image: image}}})[0].Stateful
+		db := ExpandComponents([]appsapi.Component{{Name: "db", Database: &appsapi.DatabaseComponent{Image: image}}})[0]
 		want := []string{"MARIADB_ROOT_PASSWORD_FILE", "MARIADB_PASSWORD_FILE"}
 		if hashed {
 			want = []string{"MARIADB_ROOT_PASSWORD_HASH_FILE", "MARIADB_PASSWORD_HASH_FILE"}
 		}
-		if diff := cmp.Diff(want, []string{db.Env[0].Name, db.Env[2].Name}); diff != "" {
+		if diff := cmp.Diff(want, []string{db.Stateful.Env[0].Name, db.Stateful.Env[2].Name}); diff != "" {
 			t.Errorf("%s: variables (-want +got):\n%s", image, diff)
 		}
 		if db.Credentials[0].Hashed != hashed || db.Credentials[1].Hashed != hashed {
@@ -226,11 +223,11 @@ func TestPasswordHashSupport(t *testing.T) {
 func TestCredentialResetAddsInitContainer(t *testing.T) {
 	const spec = `[{name: db, database: {version: "11.8", storage: {size: 1Gi}}}]`
 	auth := secretFixture("shop-db-auth", "shop-db", "db")
-	claim := annotatedFixture(ownedFixture("data-shop-db-0", "shop-db", "db"), appsapi.AnnotationResetCredentials, "now")
+	claim := annotatedFixture(ownedFixture("data-shop-db-0", "shop-db", "db"), appsapi.DefaultKeys.ResetCredentials, "now")
 	if pod := renderedPod(t, buildDatabases(t, spec, claim, auth.object())[0]); len(pod.InitContainers) != 0 {
 		t.Errorf("got init containers %+v, and no reset is requested on the Secret", pod.InitContainers)
 	}
-	pod := renderedPod(t, buildDatabases(t, spec, claim, annotatedFixture(auth, appsapi.AnnotationResetCredentials, "today"))[0])
+	pod := renderedPod(t, buildDatabases(t, spec, claim, annotatedFixture(auth, appsapi.DefaultKeys.ResetCredentials, "today"))[0])
 	main := pod.Containers[0]
 	want := []corev1.Container{{
 		Name: "reset-credentials", Image: main.Image, Command: []string{"sh", "-c", mariadb.ResetScript},

@@ -9,18 +9,18 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// PodDependencies are the components that the pods of a workload need: those they were made to
-// depend on, and those that pods on their way out may still use.
-func PodDependencies(live metav1.Object) []string {
-	return append(dependsOnAnnotation(live), dependedOnAnnotation(live)...)
+// PodDependencies returns the components that the pods of a workload depend on: the dependencies of the current
+// pods and those of terminating pods.
+func PodDependencies(keys *appsapi.Keys, live metav1.Object) []string {
+	return append(dependsOnAnnotation(keys, live), previousDependsOnAnnotation(keys, live)...)
 }
 
-func dependsOnAnnotation(live metav1.Object) []string {
-	return splitList(live.GetAnnotations()[appsapi.AnnotationDependsOn])
+func dependsOnAnnotation(keys *appsapi.Keys, live metav1.Object) []string {
+	return splitList(live.GetAnnotations()[keys.DependsOn])
 }
 
-func dependedOnAnnotation(live metav1.Object) []string {
-	return splitList(live.GetAnnotations()[appsapi.AnnotationPreviousDependsOn])
+func previousDependsOnAnnotation(keys *appsapi.Keys, live metav1.Object) []string {
+	return splitList(live.GetAnnotations()[keys.PreviousDependsOn])
 }
 
 func splitList(list string) []string {
@@ -30,13 +30,13 @@ func splitList(list string) []string {
 	return strings.Split(list, ",")
 }
 
-// hasOldPods says whether pods may be left that were made of another template.
+// hasOldPods reports whether pods of a previous template can exist.
 func hasOldPods(generation, observed int64, replicas, updated int32) bool {
 	return observed < generation || replicas != updated
 }
 
-// metaOrNil is the metadata of a child, and nothing at all if there is none: an interface that
-// holds nil is not nil.
+// metaOrNil returns the metadata of a child, or a nil interface. A typed nil pointer would not compare equal to
+// nil.
 func metaOrNil[T any, P interface {
 	*T
 	metav1.Object
@@ -47,21 +47,20 @@ func metaOrNil[T any, P interface {
 	return live
 }
 
-// formerDependencies are the components that the workload shall no longer depend on and may still
-// need: its pods were made with them, and not all of those pods are gone. Some may be in
-// the spec and leave it meanwhile.
+// formerDependencies returns the components that the workload no longer depends on, but that pods of a previous
+// template can still need. These components may have been removed from the spec since then.
 //
-//	applied with the edge ──► applied without it ──► no old pod left
-//	depends-on: x             depended-on: x         (none: x may go)
-func formerDependencies(deps []string, live metav1.Object, hasOldPods bool) []string {
+//	applied with dependency x ──► applied without it       ──► no old pod left
+//	depends-on: x                 previous-depends-on: x       (none: x can be pruned)
+func formerDependencies(keys *appsapi.Keys, deps []string, live metav1.Object, hasOldPods bool) []string {
 	if live == nil {
 		return nil
 	}
-	if slices.Equal(dependsOnAnnotation(live), deps) && !hasOldPods {
+	if slices.Equal(dependsOnAnnotation(keys, live), deps) && !hasOldPods {
 		return nil
 	}
 	var out []string
-	for _, e := range PodDependencies(live) {
+	for _, e := range PodDependencies(keys, live) {
 		if !slices.Contains(deps, e) && !slices.Contains(out, e) {
 			out = append(out, e)
 		}
@@ -70,9 +69,9 @@ func formerDependencies(deps []string, live metav1.Object, hasOldPods bool) []st
 	return out
 }
 
-// RenderUsesStatus says whether what a child should be depends on its status: edges that are no more
-// stay on it until its last old pod is gone.
-func RenderUsesStatus(live metav1.Object) bool {
-	_, ok := live.GetAnnotations()[appsapi.AnnotationPreviousDependsOn]
+// RenderUsesStatus reports whether the configuration of a child depends on its status: PreviousDependsOn is kept
+// until the last old pod is gone.
+func RenderUsesStatus(keys *appsapi.Keys, live metav1.Object) bool {
+	_, ok := live.GetAnnotations()[keys.PreviousDependsOn]
 	return ok
 }

@@ -20,11 +20,11 @@ import (
 // KindDeployment is the kind of the workload of a service.
 var KindDeployment = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// Kubernetes' own default, written down: what we hold must not depend on it.
+// The Kubernetes default in seconds, set explicitly so that the configuration does not depend on the API server.
 const defaultProgressDeadline = 600
 
-// deployment is the workload of a service.
-func deployment(rc renderContext, c appsapi.Component, name string) Child {
+// deployment returns the Deployment of a service.
+func deployment(rc renderContext, c ExpandedComponent, name string) Child {
 	return Child{
 		ID: ID{Kind: KindDeployment, Name: name},
 		Render: func(live runtime.Object) (*Config, error) {
@@ -34,14 +34,14 @@ func deployment(rc renderContext, c appsapi.Component, name string) Child {
 	}
 }
 
-func renderDeployment(rc renderContext, c appsapi.Component, name string, live *appsv1.Deployment) (*Config, error) {
+func renderDeployment(rc renderContext, c ExpandedComponent, name string, live *appsv1.Deployment) (*Config, error) {
 	service := *c.Service
 	workload := WorkloadID(KindDeployment.Kind, name)
-	main, err := mainContainerName(live, workload)
+	main, err := mainContainerName(rc.Keys, live, workload)
 	if err != nil {
 		return nil, err
 	}
-	deps, refs := dependencies(c), consumedRefs(Refs(c), rc.refStates, metaOrNil(live))
+	deps, refs := dependencies(c), consumedRefs(rc.Keys, Refs(c), rc.refStates, metaOrNil(live))
 	template, err := podTemplate(rc, c, workload, main, service.ServerSpec, refs)
 	if err != nil {
 		return nil, &IncompatibleError{Message: err.Error()}
@@ -56,41 +56,42 @@ func renderDeployment(rc renderContext, c appsapi.Component, name string, live *
 		spec.WithMinReadySeconds(s)
 	}
 	spec.Replicas = service.Replicas
-	// A selector cannot change: an adopted Deployment keeps its own.
-	if live == nil || hasOwnSelector(live, workload) {
-		spec.WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(workload)))
+	// A selector is immutable: an adopted Deployment keeps its selector.
+	if live == nil || hasOperatorSelector(rc.Keys, live, workload) {
+		spec.WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(rc.Keys, workload)))
 	} else if err := checkSelectorMatches(live, template.Labels); err != nil {
 		return nil, err
 	}
 	d := appsv1ac.Deployment(name, rc.Namespace).
 		WithLabels(workloadLabels(rc.Owner, c, workload, service.Image)).
-		WithOwnerReferences(ownerReference(rc.Owner)).
+		WithOwnerReferences(ownerReferenceConfig(rc.Owner)).
 		WithSpec(spec)
 	if main != containerName {
-		d.WithAnnotations(map[string]string{appsapi.AnnotationContainer: main})
+		d.WithAnnotations(map[string]string{rc.Keys.Container: main})
 	}
-	annotateList(d.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, deps)
-	annotateList(d.ObjectMetaApplyConfiguration, appsapi.AnnotationPreviousDependsOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
-	annotateRefs(d.ObjectMetaApplyConfiguration, refs)
-	hold, undo := deploymentPodHold(spec)
-	config, err := newHoldableConfig(d, d.ObjectMetaApplyConfiguration, template, hold, undo)
+	annotateList(d.ObjectMetaApplyConfiguration, rc.Keys.DependsOn, deps)
+	annotateList(d.ObjectMetaApplyConfiguration, rc.Keys.PreviousDependsOn, formerDependencies(rc.Keys, deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
+	annotateRefs(rc.Keys, d.ObjectMetaApplyConfiguration, refs)
+	hold, undo := deploymentPodHold(rc.Keys, spec)
+	config, err := newHoldableConfig(rc.Keys, d, d.ObjectMetaApplyConfiguration, template, hold, undo)
 	if err != nil {
 		return nil, err
 	}
-	if live != nil && !config.ReplacesPods(live) && !slices.Equal(dependsOnAnnotation(live), deps) {
-		// Its pods were made with these edges: somebody else has written others on it, which
-		// nothing ever needed.
+	if live != nil && !config.ReplacesPods(live) && !slices.Equal(dependsOnAnnotation(rc.Keys, live), deps) {
+		// The hash of the pod template includes the dependencies and has not changed. So another client has
+		// changed the annotation, and its value must not be recorded as a previous dependency.
 		live = live.DeepCopy()
-		live.Annotations[appsapi.AnnotationDependsOn] = strings.Join(deps, ",")
+		live.Annotations[rc.Keys.DependsOn] = strings.Join(deps, ",")
 		return renderDeployment(rc, c, name, live)
 	}
-	// A field that we once set and no longer send would fall back to 1. So the live count
-	// goes along, pinned by the resourceVersion of the apply, but is not held.
+	// If spec.replicas were owned, removing it would reset it to 1. So the live value is sent with the
+	// resourceVersion as precondition, but is not part of the configuration.
 	switch {
 	case service.Replicas == nil && live != nil:
 		config.sendOnly = func() { spec.Replicas = live.Spec.Replicas }
 	case service.Autoscaling != nil && service.Autoscaling.MinReplicas > 1:
-		// It would make these of the one that is the default, half a minute later.
+		// Otherwise the Deployment would start with the default of 1 replica until the HorizontalPodAutoscaler
+		// scales it up about 30 seconds later.
 		config.sendOnly = func() { spec.WithReplicas(service.Autoscaling.MinReplicas) }
 	}
 	return config, nil
@@ -108,13 +109,15 @@ func strategy(u appsapi.UpdateSettings) *appsv1ac.DeploymentStrategyApplyConfigu
 		WithRollingUpdate(appsv1ac.RollingUpdateDeployment().WithMaxSurge(surge).WithMaxUnavailable(unavailable))
 }
 
-func hasOwnSelector(live *appsv1.Deployment, workload string) bool {
+// hasOperatorSelector reports whether a Deployment has the selector that the operator creates. An adopted
+// Deployment has another one.
+func hasOperatorSelector(keys *appsapi.Keys, live *appsv1.Deployment, workload string) bool {
 	s := live.Spec.Selector
-	return s != nil && len(s.MatchExpressions) == 0 && maps.Equal(s.MatchLabels, podSelector(workload))
+	return s != nil && len(s.MatchExpressions) == 0 && maps.Equal(s.MatchLabels, podSelector(keys, workload))
 }
 
-// checkSelectorMatches refuses a workload that would no longer find its pods once they have our
-// labels: its selector cannot change.
+// checkSelectorMatches rejects a Deployment whose immutable selector does not match the labels that the operator
+// sets on pods.
 func checkSelectorMatches(live *appsv1.Deployment, ours map[string]string) error {
 	s, err := metav1.LabelSelectorAsSelector(live.Spec.Selector)
 	if err != nil {
@@ -129,13 +132,13 @@ func checkSelectorMatches(live *appsv1.Deployment, ours map[string]string) error
 	if s.Matches(labels.Set(all)) {
 		return nil
 	}
-	return &IncompatibleError{Message: fmt.Sprintf("its selector %q does not match the labels that Holdfast gives its pods (%s), and a selector cannot change; "+
-		"delete Deployment %s, so that it is made anew", s, labels.Set(ours), live.Name)}
+	return &IncompatibleError{Message: fmt.Sprintf("its selector %q does not match the labels that Holdfast sets on its pods (%s), "+
+		"and a selector is immutable; delete Deployment %s to have it recreated", s, labels.Set(ours), live.Name)}
 }
 
-// mainContainerName is the name of the container that is the component's: ours, or in an
-// adopted workload the one we took over.
-func mainContainerName(live *appsv1.Deployment, workload string) (string, error) {
+// mainContainerName returns the name of the main container: the default name, or in an adopted workload the name
+// of the adopted container.
+func mainContainerName(keys *appsapi.Keys, live *appsv1.Deployment, workload string) (string, error) {
 	if live == nil {
 		return containerName, nil
 	}
@@ -143,19 +146,19 @@ func mainContainerName(live *appsv1.Deployment, workload string) (string, error)
 	for i := range live.Spec.Template.Spec.Containers {
 		names = append(names, live.Spec.Template.Spec.Containers[i].Name)
 	}
-	adoptedName := live.Annotations[appsapi.AnnotationContainer]
+	adoptedName := live.Annotations[keys.Container]
 	switch {
-	// Somebody may add a container called like ours to a workload that we took over, or
-	// our annotation to one that we made ourselves: neither changes which one is ours.
-	case slices.Contains(names, adoptedName) && !hasOwnSelector(live, workload):
+	// The main container does not change if another client adds a container with the default name to an adopted
+	// workload, or adds the annotation to a workload that the operator created.
+	case slices.Contains(names, adoptedName) && !hasOperatorSelector(keys, live, workload):
 		return adoptedName, nil
 	case slices.Contains(names, containerName), len(names) == 0:
 		return containerName, nil
-	case len(names) == 1 && hasAdoptAnnotation(live):
+	case len(names) == 1 && hasAdoptAnnotation(keys, live):
 		return names[0], nil
-	case !hasAdoptAnnotation(live): // somebody renamed or removed it: ours comes back
+	case !hasAdoptAnnotation(keys, live): // another client renamed or removed the main container: restore it
 		return containerName, nil
 	}
-	return "", &IncompatibleError{Message: fmt.Sprintf("it has the containers %v and none is called %q, so it is not clear which one is the service; "+
-		"name one of them %q", names, containerName, containerName)}
+	return "", &IncompatibleError{Message: fmt.Sprintf("it has the containers %v but none is named %q, so the main container is ambiguous; "+
+		"rename the main container to %q", names, containerName, containerName)}
 }

@@ -1,6 +1,6 @@
-// Package desired says which child objects a component needs and what they look like,
-// as apply configurations: exactly the fields we mean, and no others.
+// Package desired renders the children of a component as apply configurations that contain only the owned
+// fields.
 //
-// Safety rule: names, labels, selectors and pod templates are contracts. A difference
-// in a golden file inside a pod template restarts every user's pods on upgrade.
+// Safety rule: names, labels, selectors and pod templates must stay stable. A difference in the pod template of
+// a golden file restarts the pods of all users on upgrade.
 package desired

@@ -12,15 +12,15 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// What makes a service reachable from outside of the cluster.
+// Kinds that expose a service outside the cluster.
 var (
 	KindIngress = networkingv1.SchemeGroupVersion.WithKind("Ingress")
-	// KindRoute is not part of Kubernetes: a cluster may get to know it at any time.
+	// KindRoute is not part of Kubernetes: its CRD can be installed at any time.
 	KindRoute = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"}
 )
 
-// exposeChild is the child that makes a service reachable from outside.
-func exposeChild(owner Owner, c appsapi.Component, name string) Child {
+// routeOrIngress returns the HTTPRoute or Ingress of a service.
+func routeOrIngress(owner Owner, c ExpandedComponent, name string) Child {
 	if c.Service.Expose.GatewayRef != nil {
 		return Child{ID: ID{Kind: KindRoute, Name: name}, Render: func(runtime.Object) (*Config, error) {
 			return renderRoute(owner, c, name)
@@ -31,7 +31,7 @@ func exposeChild(owner Owner, c appsapi.Component, name string) Child {
 	}}
 }
 
-// exposedPaths are the paths that lead to a service, with their ports.
+// exposedPaths returns the exposed paths with their ports.
 func exposedPaths(c *appsapi.ServiceComponent) []appsapi.ExposedPath {
 	paths := []appsapi.ExposedPath{{Path: "/"}}
 	if len(c.Expose.Paths) > 0 {
@@ -45,7 +45,7 @@ func exposedPaths(c *appsapi.ServiceComponent) []appsapi.ExposedPath {
 	return paths
 }
 
-func renderIngress(owner Owner, c appsapi.Component, name string) (*Config, error) {
+func renderIngress(owner Owner, c ExpandedComponent, name string) (*Config, error) {
 	e := c.Service.Expose
 	http := networkingv1ac.HTTPIngressRuleValue()
 	for _, p := range exposedPaths(c.Service) {
@@ -65,13 +65,13 @@ func renderIngress(owner Owner, c appsapi.Component, name string) (*Config, erro
 	}
 	i := networkingv1ac.Ingress(name, owner.Namespace).
 		WithLabels(childLabels(owner, c)).
-		WithOwnerReferences(ownerReference(owner)).
+		WithOwnerReferences(ownerReferenceConfig(owner)).
 		WithSpec(spec)
-	return newConfig(i, i.ObjectMetaApplyConfiguration)
+	return newConfig(owner.Keys, i, i.ObjectMetaApplyConfiguration)
 }
 
-// httpRoute is what we say of an HTTPRoute. The API server adds defaults inside lists that
-// are compared as a whole, so those are said too.
+// httpRoute is the apply configuration of an HTTPRoute. It sets the defaults inside of atomic lists explicitly:
+// the API server adds the defaults, and missing defaults would count as drift.
 type httpRoute struct {
 	metav1ac.TypeMetaApplyConfiguration    `json:",inline"`
 	*metav1ac.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
@@ -114,7 +114,7 @@ type routeBackend struct {
 	Weight int32  `json:"weight"`
 }
 
-func renderRoute(owner Owner, c appsapi.Component, name string) (*Config, error) {
+func renderRoute(owner Owner, c ExpandedComponent, name string) (*Config, error) {
 	e := c.Service.Expose
 	spec := routeSpec{Hostnames: e.Hostnames, ParentRefs: []routeParent{{
 		Group: KindRoute.Group, Kind: "Gateway",
@@ -128,14 +128,14 @@ func renderRoute(owner Owner, c appsapi.Component, name string) (*Config, error)
 	}
 	meta := (&metav1ac.ObjectMetaApplyConfiguration{}).WithName(name).WithNamespace(owner.Namespace).
 		WithLabels(childLabels(owner, c)).
-		WithOwnerReferences(ownerReference(owner))
+		WithOwnerReferences(ownerReferenceConfig(owner))
 	var kind metav1ac.TypeMetaApplyConfiguration
 	kind.WithAPIVersion(KindRoute.GroupVersion().String()).WithKind(KindRoute.Kind)
-	return newConfig(&httpRoute{kind, meta, spec}, meta)
+	return newConfig(owner.Keys, &httpRoute{kind, meta, spec}, meta)
 }
 
-// externalEndpoints are the addresses of a service outside of the cluster. Whether a Gateway speaks
-// HTTPS only its listener knows, whose name usually says so.
+// externalEndpoints returns the external addresses of a service. Whether a Gateway listener uses HTTPS is
+// derived from its name.
 func externalEndpoints(e *appsapi.ExposeSettings) []appsapi.Endpoint {
 	scheme, path := "http", "/"
 	if e.TLS != nil || e.GatewayRef != nil && strings.HasPrefix(e.GatewayRef.SectionName, "https") {

@@ -21,10 +21,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-var shop = Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
+var shop = Owner{Keys: appsapi.DefaultKeys, APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppService", Namespace: "shop", Name: "web", UID: "11111111-2222-3333-4444-555555555555"}
 
-// goldenCases are the cases: the spec of a service in testdata/specs, and what lives already.
-// The contract test of package apply sends these specs too, to a real API server.
+// goldenCases returns the specs of services in testdata/specs with their live objects. The contract test of package
+// apply sends the same specs to an API server.
 func goldenCases(t *testing.T) map[string]goldenCase {
 	t.Helper()
 	cases := map[string]goldenCase{
@@ -52,7 +52,7 @@ type goldenCase struct {
 	live []runtime.Object
 }
 
-// liveDeployment is one that somebody else made; without adopt it is ours by now.
+// liveDeployment returns a Deployment that another client created; without adopt it has been adopted.
 func liveDeployment(replicas, adopt string, containers ...string) *appsv1.Deployment {
 	d := &appsv1.Deployment{}
 	must(yaml.Unmarshal([]byte(`
@@ -65,9 +65,9 @@ spec:
 		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: c})
 	}
 	if adopt != "" {
-		d.Annotations[appsapi.AnnotationAdopt] = adopt
+		d.Annotations[appsapi.DefaultKeys.Adopt] = adopt
 	} else {
-		d.Annotations[appsapi.AnnotationContainer] = containers[0]
+		d.Annotations[appsapi.DefaultKeys.Container] = containers[0]
 	}
 	return d
 }
@@ -80,13 +80,13 @@ spec: {clusterIP: `+clusterIP+`, selector: {app: web}}`), s))
 	return s
 }
 
-// withSelector is the same Deployment with another selector.
+// withSelector sets the selector of a Deployment.
 func withSelector(d *appsv1.Deployment, labels map[string]string) *appsv1.Deployment {
 	d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = labels, labels
 	return d
 }
 
-// withServicePorts is the same Service with these ports.
+// withServicePorts sets the ports of a Service.
 func withServicePorts(s *corev1.Service, ports ...corev1.ServicePort) *corev1.Service {
 	s.Spec.Ports = ports
 	return s
@@ -107,12 +107,12 @@ func component(t *testing.T, spec string) appsapi.Component {
 	return c
 }
 
-// singleComponent is the component of an application that has one.
+// singleComponent builds an application with a single component.
 func singleComponent(c appsapi.Component) Component {
-	return Build(shop, []appsapi.Component{c}, ClusterState{})[0]
+	return Build(shop, ExpandComponents([]appsapi.Component{c}), ClusterState{})[0]
 }
 
-// render returns what would be sent, as YAML.
+// render returns the apply request as YAML.
 func render(t *testing.T, child Child, live []runtime.Object) []byte {
 	t.Helper()
 	config, err := child.Render(findLive(child.ID, live))
@@ -164,14 +164,13 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("a difference in a pod template restarts every user's pods (-want +got):\n%s", diff)
+				t.Errorf("a difference in a pod template restarts the pods of all users (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestRenderIsDeterministic renders twice: the same wish must have the same hash, or every reconcile
-// would write.
+// TestRenderIsDeterministic renders twice: with different hashes every reconcile would write.
 func TestRenderIsDeterministic(t *testing.T) {
 	for name, tc := range goldenCases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +191,7 @@ func TestRenderIsDeterministic(t *testing.T) {
 	}
 }
 
-// TestLiveReplicasAreNotOwned scales the live Deployment: the wish stays the same.
+// TestLiveReplicasAreNotOwned scales the live Deployment: the configuration does not change.
 func TestLiveReplicasAreNotOwned(t *testing.T) {
 	child := singleComponent(component(t, `{image: nginx}`)).Children[0]
 	three, err := child.Render(liveDeployment("3", "", "app"))
@@ -204,18 +203,18 @@ func TestLiveReplicasAreNotOwned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if three.Hash() != four.Hash() {
-		t.Error("the live count is part of the wish")
+		t.Error("the live replicas are part of the hash")
 	}
 	fields, err := three.Fields()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := fields["spec"].(map[string]any)["replicas"]; ok {
-		t.Error("the live count is held")
+		t.Error("the configuration contains the live replicas")
 	}
 }
 
-// TestConfigPatch sends what it says it holds, and its preconditions.
+// TestConfigPatch: the request contains the labels and annotations of the configuration, and its preconditions.
 func TestConfigPatch(t *testing.T) {
 	child := singleComponent(component(t, `{image: nginx, ports: [{port: 80}], service: {annotations: {example.com/lb: internal}}}`)).Children[1]
 	config, err := child.Render(nil)
@@ -248,29 +247,29 @@ func TestIncompatibleLiveObjects(t *testing.T) {
 	}{
 		"several containers": {
 			spec: `{image: nginx}`, live: liveDeployment("1", "true", "nginx", "sidecar"),
-			want: `it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; name one of them "app"`,
+			want: `it has the containers [nginx sidecar] but none is named "app", so the main container is ambiguous; rename the main container to "app"`,
 		},
-		"a selector on a label of ours": {
+		"a selector on a reserved label": {
 			spec: `{image: nginx}`, live: withSelector(liveDeployment("1", "true", "nginx"), map[string]string{"app.kubernetes.io/instance": "release"}),
-			want: `its selector "app.kubernetes.io/instance=release" does not match the labels that Holdfast gives its pods ` +
+			want: `its selector "app.kubernetes.io/instance=release" does not match the labels that Holdfast sets on its pods ` +
 				`(app.kubernetes.io/instance=web,app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web), ` +
-				`and a selector cannot change; delete Deployment web, so that it is made anew`,
+				`and a selector is immutable; delete Deployment web to have it recreated`,
 		},
 		"a port without a name": {
 			spec: `{image: nginx, ports: [{name: http, port: 80}]}`, live: withServicePorts(liveService("true", "10.0.0.1"), corev1.ServicePort{Port: 8080, Protocol: "TCP"}),
-			want: "its port 8080 and port 80 of the spec need names, and different ones, to be side by side; name them, or remove port 8080 there or add it to the spec",
+			want: "its port 8080 and port 80 of the spec must have different names; name both ports, remove port 8080 from the Service, or add it to the spec",
 		},
 		"a port of the same name": {
 			spec: `{image: nginx, ports: [{name: http, port: 80}]}`, live: withServicePorts(liveService("true", "10.0.0.1"), corev1.ServicePort{Name: "http", Port: 8080, Protocol: "TCP"}),
-			want: "its port 8080 and port 80 of the spec need names, and different ones, to be side by side; name them, or remove port 8080 there or add it to the spec",
+			want: "its port 8080 and port 80 of the spec must have different names; name both ports, remove port 8080 from the Service, or add it to the spec",
 		},
-		"an address becomes headless": {
+		"address to headless": {
 			spec: `{image: nginx, ports: [{port: 80}], service: {type: Headless}}`, live: liveService("true", "10.0.0.1"),
-			want: "its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
+			want: "its spec.clusterIP cannot change between None and an address; delete the Service to have it recreated, or change service.type in the spec",
 		},
-		"headless gets an address": {
+		"headless to address": {
 			spec: `{image: nginx, ports: [{port: 80}]}`, live: liveService("true", "None"),
-			want: "its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
+			want: "its spec.clusterIP cannot change between None and an address; delete the Service to have it recreated, or change service.type in the spec",
 		},
 	}
 	for name, tc := range cases {
@@ -287,7 +286,7 @@ func TestIncompatibleLiveObjects(t *testing.T) {
 				}
 			}
 			if refusal == nil {
-				t.Error("nothing was refused")
+				t.Error("no live object was rejected")
 			}
 		})
 	}

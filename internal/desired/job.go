@@ -12,7 +12,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// The kinds of the workload of a job.
+// Kinds of the workload of a job.
 var (
 	KindJob     = batchv1.SchemeGroupVersion.WithKind("Job")
 	KindCronJob = batchv1.SchemeGroupVersion.WithKind("CronJob")
@@ -22,13 +22,13 @@ const (
 	defaultBackoffLimit   = 2
 	defaultActiveDeadline = 600
 
-	// specHashLength is how much of the hash of a job's own spec is in its name.
+	// specHashLength is the length of the spec hash in the name of a Job.
 	specHashLength = 10
-	// maxCronJobName leaves room for what Kubernetes appends to the names of its Jobs.
+	// maxCronJobName leaves room for the suffix that Kubernetes appends to the names of Jobs.
 	maxCronJobName = 52
 )
 
-func (rc renderContext) buildJob(c appsapi.Component, d *Component) {
+func (rc renderContext) buildJob(c ExpandedComponent, d *Component) {
 	d.Type = appsapi.ComponentJob
 	d.InvalidMessage = rc.validate(c, appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings})
 	if err := validateSchedule(c.Job.Schedule); err != nil && d.InvalidMessage == "" {
@@ -52,25 +52,24 @@ func (rc renderContext) buildJob(c appsapi.Component, d *Component) {
 	d.Children = rc.withFiles(c, c.Job.PodSettings, job(rc, c, name, d.JobSpecHash))
 }
 
-// jobSpecHash is equal for equal jobs, whatever they are bound to.
+// jobSpecHash returns the hash of the spec of a job. The hash does not depend on bindings.
 func jobSpecHash(j appsapi.JobComponent) string {
 	content, err := json.Marshal(j)
 	if err != nil {
-		panic(err) // there is nothing in it that cannot be encoded
+		content = []byte(err.Error()) // an overlay that is not JSON, which validate rejects
 	}
 	return digest(content)[:specHashLength]
 }
 
-// job runs once. Its name says for which spec, and what it runs is never changed: what is
-// said of the pods is sent when it is created, and as it is ever after. So neither another
-// binding nor another version of Holdfast can make the API server refuse it.
-func job(rc renderContext, c appsapi.Component, name, spec string) Child {
+// job returns a Job that runs once per spec; its name contains the hash of the spec. The live pod template is
+// sent unchanged because it is immutable, even if a binding or the version of Holdfast has changed.
+func job(rc renderContext, c ExpandedComponent, name, spec string) Child {
 	workload := WorkloadID(KindJob.Kind, name)
 	render := func(live runtime.Object) (*Config, error) {
 		j := batchv1ac.Job(name, rc.Namespace).
 			WithLabels(workloadLabels(rc.Owner, c, workload, c.Job.Image)).
-			WithAnnotations(map[string]string{appsapi.AnnotationJobSpec: spec}).
-			WithOwnerReferences(ownerReference(rc.Owner)).
+			WithAnnotations(map[string]string{rc.Keys.JobSpec: spec}).
+			WithOwnerReferences(ownerReferenceConfig(rc.Owner)).
 			WithSpec(batchv1ac.JobSpec().WithBackoffLimit(backoffLimit(c)).WithActiveDeadlineSeconds(activeDeadline(c)))
 		current, _ := live.(*batchv1.Job)
 		var template *corev1ac.PodTemplateSpecApplyConfiguration
@@ -83,16 +82,17 @@ func job(rc renderContext, c appsapi.Component, name, spec string) Child {
 		if err != nil {
 			return nil, err
 		}
-		annotateList(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependencies(c))
-		config, err := newConfig(j, j.ObjectMetaApplyConfiguration)
+		annotateList(j.ObjectMetaApplyConfiguration, rc.Keys.DependsOn, dependencies(c))
+		config, err := newConfig(rc.Keys, j, j.ObjectMetaApplyConfiguration)
 		if err != nil {
 			return nil, err
 		}
-		if applied := appliedHash(current); applied != "" && applied != config.Hash() {
-			// Made with other edges than those of the spec: they are what its pods need.
-			delete(j.Annotations, appsapi.AnnotationDependsOn)
-			annotateList(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependsOnAnnotation(current))
-			if config, err = newConfig(j, j.ObjectMetaApplyConfiguration); err != nil {
+		if applied := appliedHash(rc.Keys, current); applied != "" && applied != config.Hash() {
+			// The Job was created with other dependencies than the spec declares now. Its pods do not change,
+			// so the annotation keeps the dependencies of the pods.
+			delete(j.Annotations, rc.Keys.DependsOn)
+			annotateList(j.ObjectMetaApplyConfiguration, rc.Keys.DependsOn, dependsOnAnnotation(rc.Keys, current))
+			if config, err = newConfig(rc.Keys, j, j.ObjectMetaApplyConfiguration); err != nil {
 				return nil, err
 			}
 		}
@@ -102,8 +102,8 @@ func job(rc renderContext, c appsapi.Component, name, spec string) Child {
 	return Child{ID: ID{Kind: KindJob, Name: name}, Render: render}
 }
 
-// cronJob runs again and again.
-func cronJob(rc renderContext, c appsapi.Component, name string) Child {
+// cronJob returns the CronJob of a scheduled job.
+func cronJob(rc renderContext, c ExpandedComponent, name string) Child {
 	workload := WorkloadID(KindCronJob.Kind, name)
 	render := func(runtime.Object) (*Config, error) {
 		template, err := jobTemplate(rc, workload, c)
@@ -113,50 +113,49 @@ func cronJob(rc renderContext, c appsapi.Component, name string) Child {
 		jobSpec := batchv1ac.JobSpec().WithTemplate(template).WithBackoffLimit(backoffLimit(c)).WithActiveDeadlineSeconds(activeDeadline(c))
 		j := batchv1ac.CronJob(name, rc.Namespace).
 			WithLabels(workloadLabels(rc.Owner, c, workload, c.Job.Image)).
-			WithOwnerReferences(ownerReference(rc.Owner)).
+			WithOwnerReferences(ownerReferenceConfig(rc.Owner)).
 			WithSpec(batchv1ac.CronJobSpec().WithSchedule(c.Job.Schedule).
-				// One that takes too long must not meet the next.
+				// A long run must not overlap with the next one.
 				WithConcurrencyPolicy(batchv1.ForbidConcurrent).
 				WithJobTemplate(batchv1ac.JobTemplateSpec().WithSpec(jobSpec)))
-		annotateList(j.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, dependencies(c))
-		hold, undo := cronJobPodHold(j.Spec)
-		return newHoldableConfig(j, j.ObjectMetaApplyConfiguration, jobSpec, hold, undo)
+		annotateList(j.ObjectMetaApplyConfiguration, rc.Keys.DependsOn, dependencies(c))
+		hold, undo := cronJobPodHold(rc.Keys, j.Spec)
+		return newHoldableConfig(rc.Keys, j, j.ObjectMetaApplyConfiguration, jobSpec, hold, undo)
 	}
 	return Child{ID: ID{Kind: KindCronJob, Name: name}, Render: render}
 }
 
-// jobTemplate is the template of the pods of a job. A failed pod stays, so that one can
-// see why.
-func jobTemplate(rc renderContext, workload string, c appsapi.Component) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+// jobTemplate returns the pod template of a job. A failed pod is not restarted, so that it can be inspected.
+func jobTemplate(rc renderContext, workload string, c ExpandedComponent) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	pod := appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings}
 	pod.Scheduling.Spread = appsapi.SpreadNone
 	template, err := podTemplate(rc, c, workload, containerName, pod, nil)
 	if err != nil {
 		return nil, err
 	}
-	delete(template.Annotations, appsapi.AnnotationConfigHash) // nothing replaces the pods of a job
+	delete(template.Annotations, rc.Keys.ConfigHash) // configuration changes do not replace the pods of a job
 	template.Spec.WithRestartPolicy(corev1.RestartPolicyNever)
 	return template, nil
 }
 
-func backoffLimit(c appsapi.Component) int32 {
+func backoffLimit(c ExpandedComponent) int32 {
 	if l := c.Job.BackoffLimit; l != nil {
 		return *l
 	}
 	return defaultBackoffLimit
 }
 
-func activeDeadline(c appsapi.Component) int64 {
+func activeDeadline(c ExpandedComponent) int64 {
 	if s := c.Job.ActiveDeadlineSeconds; s != nil {
 		return int64(*s)
 	}
 	return defaultActiveDeadline
 }
 
-// appliedHash is the hash of the configuration that made a Job what it is, if it is known.
-func appliedHash(current *batchv1.Job) string {
+// appliedHash returns the hash of the last applied configuration of a Job; empty if unknown.
+func appliedHash(keys *appsapi.Keys, current *batchv1.Job) string {
 	if current == nil {
 		return ""
 	}
-	return current.Annotations[appsapi.AnnotationAppliedHash]
+	return current.Annotations[keys.AppliedHash]
 }

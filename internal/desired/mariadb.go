@@ -14,32 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// ExpandDatabases adds to databases what they are run with, and leaves everything else as it is. Every line of
-// it is part of the pod: changing one restarts the database of everybody who upgrades the operator.
-func ExpandDatabases(components []appsapi.Component) []appsapi.Component {
-	if !hasDatabase(components) {
-		return components
-	}
-	out := slices.Clone(components)
-	for i, c := range out {
-		if c.Database == nil {
-			continue
-		}
-		db := *c.Database
-		if db.Image == "" {
-			db.Image = "mariadb:" + db.Version
-		}
-		out[i].Database, out[i].Stateful = &db, mariaDBComponent(&db)
-	}
-	return out
+// hasDatabase reports whether any component is a database. Applications without a database skip all database
+// work.
+func hasDatabase(components []ExpandedComponent) bool {
+	return slices.ContainsFunc(components, func(c ExpandedComponent) bool { return c.Database != nil })
 }
 
-// hasDatabase says whether one of them is a database; most applications have none, and pay nothing for them.
-func hasDatabase(components []appsapi.Component) bool {
-	return slices.ContainsFunc(components, func(c appsapi.Component) bool { return c.Database != nil })
-}
-
-// mariaDBComponent is the official image, in a pod that may do as little as possible.
+// mariaDBComponent returns the stateful component of a database: the official image with minimal privileges.
+// Every line is part of the pod template: a change restarts the databases of all users on upgrade.
 func mariaDBComponent(db *appsapi.DatabaseComponent) *appsapi.StatefulComponent {
 	s := appsapi.StatefulComponent{
 		Storage: []appsapi.StorageSpec{{
@@ -60,24 +42,25 @@ func mariaDBComponent(db *appsapi.DatabaseComponent) *appsapi.StatefulComponent 
 		{Name: "tmp", MountPath: "/tmp", EmptyDir: &appsapi.EmptyDirVolume{}},
 	}
 	s.Ports = []appsapi.Port{{Name: "mysql", Port: mariadb.Port, Protocol: corev1.ProtocolTCP}}
-	s.Replicas = new(int32(1)) // more would be databases that know nothing of each other
+	s.Replicas = new(int32(1)) // replication is not supported
 	s.Probes = appsapi.Probes{Startup: mariaDBStartupProbe(), Readiness: mariaDBReadinessProbe(), Liveness: mariaDBLivenessProbe()}
-	// InnoDB has to write out what it has in memory. A server that is killed instead recovers
-	// at its next start, and the next major version may refuse to start at all.
+	// InnoDB writes its buffers to disk on shutdown. A killed server recovers at its next start, and the next major
+	// version may refuse to start.
 	s.TerminationGracePeriodSeconds = new(int32(600))
-	s.PreStopSleepSeconds = new(int32(0)) // nobody takes over meanwhile: it would only add to the outage
-	user := new(int64(999))               // user and group mysql in every version of the image
+	s.PreStopSleepSeconds = new(int32(0)) // no other pod takes over: a sleep would only extend the outage
+	user := new(int64(999))               // user and group mysql in all versions of the image
 	s.Security = appsapi.SecuritySettings{
 		Level: appsapi.SecurityRestricted, RunAsUser: user, RunAsGroup: user, FSGroup: user, ReadOnlyRootFilesystem: new(true),
 	}
 	return &s
 }
 
-// defaultServerRequests is what a server is promised of what nobody says anything about. Without, it would get a fiftieth of what others get
-// of a busy node, those who use it would wait for seconds, and it would be the first to be killed when memory runs out.
+// defaultServerRequests are the default resource requests of a database server. Without requests, a server on a
+// busy node gets little CPU, and is the first process to be killed when memory runs out.
 var defaultServerRequests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")}
 
-// withDefaultRequests are the resources of a server. Whoever has a limit alone is promised just that, by Kubernetes.
+// withDefaultRequests adds default requests for resources without a request or limit. If only the limit is set,
+// Kubernetes uses the limit as the request.
 func withDefaultRequests(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	requests := maps.Clone(defaultServerRequests)
 	for name := range r.Limits {
@@ -88,19 +71,18 @@ func withDefaultRequests(r corev1.ResourceRequirements) corev1.ResourceRequireme
 	return r
 }
 
-// serverArgs are what the server must be told whatever else it is told; the image puts the
-// program before options.
+// serverArgs returns the options that the server always needs. The entrypoint of the image adds the program
+// name.
 func serverArgs(db *appsapi.DatabaseComponent) []string {
 	args := []string{
-		// Many file systems have this folder at the top, and a server that takes it for a
-		// database cannot be dumped or upgraded.
+		// Many file systems create this directory. A server that treats it as a database cannot be dumped or upgraded.
 		"--ignore-db-dirs=lost+found",
-		// A way in for the operator when others have taken all connections.
+		// Reserves connections for the operator when applications use all other connections.
 		fmt.Sprintf("--extra-port=%d", mariadb.AdminPort), "--extra-max-connections=3",
-		// Whoever looks whether the port is open, as probes do, is not somebody to be shut out, and names
-		// of pods are not to be looked up.
+		// The server must not block a host after repeated failed connections, such as checks of the port, and must not
+		// resolve the names of pods.
 		"--skip-name-resolve", "--host-cache-size=0",
-		// What was acknowledged is on the disk.
+		// Writes committed transactions to disk.
 		"--innodb-flush-log-at-trx-commit=1",
 	}
 	limit, limited := db.Resources.Limits[corev1.ResourceMemory]
@@ -110,7 +92,8 @@ func serverArgs(db *appsapi.DatabaseComponent) []string {
 	return args
 }
 
-// serverEnv is read once, while the volume is empty, apart from the last one.
+// serverEnv returns the environment variables of the image. The image uses them to initialize an empty volume;
+// only MARIADB_AUTO_UPGRADE also affects later starts.
 func serverEnv(db *appsapi.DatabaseComponent) []corev1.EnvVar {
 	suffix := "_HASH_FILE"
 	if !supportsPasswordHash(db) {
@@ -118,14 +101,15 @@ func serverEnv(db *appsapi.DatabaseComponent) []corev1.EnvVar {
 	}
 	return []corev1.EnvVar{
 		{Name: "MARIADB_ROOT_PASSWORD" + suffix, Value: credentialPath(rootFile)},
-		{Name: "MARIADB_ROOT_HOST", Value: "%"}, // the operator is root, from afar
+		{Name: "MARIADB_ROOT_HOST", Value: "%"}, // the operator connects as root over the network
 		{Name: "MARIADB_PASSWORD" + suffix, Value: credentialPath(userFile)},
-		// Brings the system tables up to a newer image; images that do not know it ignore it.
+		// Upgrades the system tables to the version of a newer image; images without support ignore the
+		// variable.
 		{Name: "MARIADB_AUTO_UPGRADE", Value: "1"},
 	}
 }
 
-// The files that the passwords, or rather their hashes, are in.
+// Names of the files with the passwords or their hashes.
 const (
 	rootFile = "root"
 	userFile = "user"
@@ -133,58 +117,56 @@ const (
 
 func credentialPath(file string) string { return path.Join(appsapi.CredentialsPath, file) }
 
-// serverCredentials are the two accounts.
+// serverCredentials returns the credentials of the root account and of the application account.
 func serverCredentials(db *appsapi.DatabaseComponent) []appsapi.Credential {
-	root := appsapi.Credential{Key: mariadb.KeyRootPassword, SecretRef: db.RootPasswordSecretRef, Value: db.RootPassword, File: rootFile}
-	user := appsapi.Credential{Key: mariadb.KeyPassword, SecretRef: db.PasswordSecretRef, File: userFile}
-	root.Hashed = supportsPasswordHash(db)
-	user.Hashed = root.Hashed
-	return []appsapi.Credential{root, user}
+	return []appsapi.Credential{
+		{Key: mariadb.KeyRootPassword, SecretRef: db.RootPasswordSecretRef},
+		{Key: mariadb.KeyPassword, SecretRef: db.PasswordSecretRef},
+	}
 }
 
-// firstPatchWithPasswordHash are the first images of each series that take the hash of a password; those
-// that are not named do from the beginning. Older ones get the password itself, in a file.
+// firstPatchWithPasswordHash is the first patch number of each series whose image accepts password hashes. All
+// images of later series accept hashes. Older images get the password in a file.
 var firstPatchWithPasswordHash = map[string]int{"10.3": 36, "10.4": 26, "10.5": 17, "10.6": 10, "10.7": 6, "10.8": 5, "10.9": 3}
 
 func supportsPasswordHash(db *appsapi.DatabaseComponent) bool {
 	v, err := mariadb.ImageVersion(db.Image, db.Version)
 	if err != nil {
-		return true // who uses an image of his own can be expected to use a recent one
+		return true // custom images are assumed to be recent
 	}
 	first, known := firstPatchWithPasswordHash[v.Series()]
 	switch {
 	case !known:
 		return v.Major > 10 || v.Major == 10 && v.Minor > 9
 	case !v.HasPatch:
-		return true // a tag without the third number is that of the newest
+		return true // a tag without a patch number is the newest patch
 	}
 	return v.Patch >= first
 }
 
-// mariaDBReadinessProbe holds when the port is open: while the image sets up an empty volume or upgrades
-// tables, its server listens on a socket only. A full server listens, and stays ready. The port is
-// looked up, not tried: a connection that says nothing is a line in the server's log each time.
+// mariaDBReadinessProbe checks that the port is open: while the image initializes an empty volume or upgrades
+// tables, its server only listens on a socket. A server without free connections stays ready. The probe reads
+// /proc instead of connecting, because every connection without a login adds a line to the log of the server.
 func mariaDBReadinessProbe() *corev1.Probe {
 	const script = `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qE ':0CEA 0+:0000 0A'` // 3306, listening
 	return &corev1.Probe{
 		ProbeHandler:   corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}},
 		PeriodSeconds:  5,
-		TimeoutSeconds: 5, // a busy node is no reason to take the only database out of its Service
+		TimeoutSeconds: 5, // a slow response on a busy node must not remove the only pod from the Service
 	}
 }
 
-// mariaDBStartupProbe gives the first start, an upgrade and the recovery after a crash an hour: a server that
-// is killed meanwhile begins again, or has half a database.
+// mariaDBStartupProbe allows one hour for the first start, an upgrade or crash recovery. If the server is
+// killed earlier, it must repeat this work, or the database stays partially initialized.
 func mariaDBStartupProbe() *corev1.Probe {
 	p := mariaDBReadinessProbe()
 	p.PeriodSeconds, p.FailureThreshold = 2, 1800
 	return p
 }
 
-// mariaDBLivenessProbe fails when the server hangs: it accepts connections, and says nothing for five seconds,
-// six times in a row. Any answer will do, that it is full or that the password is wrong, too. It
-// uses the account that the image makes for that, so that the log has no line each time. An image
-// without a client cannot be asked, and is left alone.
+// mariaDBLivenessProbe fails when the server accepts connections but does not respond within five seconds, six
+// times in a row. Any response counts, including an error about connections or passwords. It uses the health
+// check account of the image, so that the log does not grow. It succeeds for images without a client program.
 func mariaDBLivenessProbe() *corev1.Probe {
 	const script = `f=/var/lib/mysql/.my-healthcheck.cnf
 [ -r $f ] && set -- --defaults-extra-file=$f
@@ -199,9 +181,9 @@ exit 0`
 		ProbeHandler:   corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}},
 		PeriodSeconds:  10,
 		TimeoutSeconds: 10,
-		// A minute: longer than what a full disk or a stopped node takes to be noticed otherwise.
+		// One minute: a full disk or a stopped node is detected earlier by other means.
 		FailureThreshold: 6,
-		// One that hangs does not stop when it is asked to, and has nothing to write out.
+		// A server that hangs does not react to SIGTERM, so a longer grace period would only delay the restart.
 		TerminationGracePeriodSeconds: new(int64(30)),
 	}
 }

@@ -4,29 +4,27 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
-
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// maxLabelLength is the length of a DNS label and of the value of a label.
+// maxLabelLength is the maximum length of a DNS label and of a label value.
 const maxLabelLength = 63
 
-// ResourceName is the name of the children of a component.
-func ResourceName(owner Owner, c appsapi.Component) string {
+// DeclaredName returns the name that the spec declares for the children of a component, or the default.
+func DeclaredName(owner Owner, c ExpandedComponent) string {
 	if c.ResourceName != "" {
 		return c.ResourceName
 	}
 	return shorten(owner.Name + "-" + c.Name)
 }
 
-// WorkloadID is the value of the label that a workload and its pods share. It is made
-// of kind and name alone: whatever else may change, the selector must not.
+// WorkloadID returns the label value of a workload and its pods. It depends only on kind and name, because the
+// selector is immutable.
 func WorkloadID(kind, name string) string {
 	return shorten(strings.ToLower(kind) + "-" + name)
 }
 
-// shorten keeps a name within a label; a long one ends in a hash of the whole, so that
-// two long names stay two.
+// shorten limits a name to the length of a label. A shortened name ends with a hash of the full name, so that it
+// stays unique.
 func shorten(name string) string { return shortenTo(name, maxLabelLength) }
 
 func shortenTo(name string, maxLength int) string {

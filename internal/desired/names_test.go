@@ -10,19 +10,19 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-func TestResourceName(t *testing.T) {
+func TestDeclaredName(t *testing.T) {
 	long := strings.Repeat("a", 60)
 	cases := map[string]struct {
 		component appsapi.Component
 		want      string
 	}{
 		"from object and component": {appsapi.Component{Name: "front"}, "web-front"},
-		"given":                     {appsapi.Component{Name: "front", ResourceName: "www"}, "www"},
+		"resourceName":              {appsapi.Component{Name: "front", ResourceName: "www"}, "www"},
 		"too long":                  {appsapi.Component{Name: long}, "web-" + strings.Repeat("a", 48) + "-692de56d87"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := ResourceName(shop, tc.component)
+			got := DeclaredName(shop, ExpandedComponent{Component: tc.component})
 			if got != tc.want || len(got) > 63 {
 				t.Errorf("got %q (%d), want %q", got, len(got), tc.want)
 			}
@@ -66,8 +66,8 @@ func TestBuild(t *testing.T) {
 	if c.ProgressDeadlineSeconds != 60 || len(c.Children) != 2 {
 		t.Errorf("got %+v", c)
 	}
-	if want := "app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web"; c.Selector() != want {
-		t.Errorf("got %q, want %q", c.Selector(), want)
+	if want := "app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web"; c.Selector(appsapi.DefaultKeys) != want {
+		t.Errorf("got %q, want %q", c.Selector(appsapi.DefaultKeys), want)
 	}
 	bare := singleComponent(component(t, `{image: nginx}`))
 	if len(bare.Children) != 1 {
@@ -86,18 +86,18 @@ func TestMainContainerName(t *testing.T) {
 		live *appsv1.Deployment
 		want string
 	}{
-		"none yet":                   {nil, "app"},
-		"ours":                       {liveDeployment("1", "", "app", "sidecar"), "app"},
-		"taken over":                 {liveDeployment("1", "", "nginx", "sidecar"), "nginx"},
-		"being taken over":           {liveDeployment("1", "true", "nginx"), "nginx"},
-		"somebody renamed ours":      {withoutContainerAnnotation(liveDeployment("1", "", "x")), "app"},
-		"somebody emptied the list":  {liveDeployment("1", "true"), "app"},
-		"a new one called like ours": {liveDeployment("1", "", "nginx", "app"), "nginx"},
-		"our annotation on our own":  {withSelector(liveDeployment("1", "", "nginx", "app"), podSelector("deployment-web")), "app"},
+		"no Deployment":               {nil, "app"},
+		"default name":                {liveDeployment("1", "", "app", "sidecar"), "app"},
+		"adopted":                     {liveDeployment("1", "", "nginx", "sidecar"), "nginx"},
+		"being adopted":               {liveDeployment("1", "true", "nginx"), "nginx"},
+		"renamed by another client":   {withoutContainerAnnotation(liveDeployment("1", "", "x")), "app"},
+		"all containers removed":      {liveDeployment("1", "true"), "app"},
+		"default name added":          {liveDeployment("1", "", "nginx", "app"), "nginx"},
+		"annotation without adoption": {withSelector(liveDeployment("1", "", "nginx", "app"), podSelector(appsapi.DefaultKeys, "deployment-web")), "app"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := mainContainerName(tc.live, "deployment-web")
+			got, err := mainContainerName(appsapi.DefaultKeys, tc.live, "deployment-web")
 			if err != nil || got != tc.want {
 				t.Errorf("got %q, %v, want %q", got, err, tc.want)
 			}
@@ -106,6 +106,6 @@ func TestMainContainerName(t *testing.T) {
 }
 
 func withoutContainerAnnotation(d *appsv1.Deployment) *appsv1.Deployment {
-	delete(d.Annotations, appsapi.AnnotationContainer)
+	delete(d.Annotations, appsapi.DefaultKeys.Container)
 	return d
 }

@@ -18,13 +18,12 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// The overlay is the one free-form field: no schema looks into it. So it is merged first,
-// and then the result is held against what Holdfast promises of every pod. What of it is
-// not said on purpose, a directive of the patch can still take away.
+// The schema does not validate the overlay. So the overlay is merged first, and the merged template is checked
+// for changes of protected fields: directives of a strategic merge patch can also remove fields.
 
-// applyOverlay merges the overlay of the spec into the template of pods. Those of a StatefulSet
-// have volumes that are not in the template.
-func applyOverlay(template *corev1ac.PodTemplateSpecApplyConfiguration, main string, p appsapi.PodSettings, storage []string) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+// applyOverlay merges the overlay into the pod template. storage are the volumes that a StatefulSet adds to its
+// pods, which the template does not contain.
+func applyOverlay(keys *appsapi.Keys, template *corev1ac.PodTemplateSpecApplyConfiguration, main string, p appsapi.PodSettings, storage []string) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	if p.PodTemplateOverlay == nil || len(p.PodTemplateOverlay.Raw) == 0 {
 		return template, nil
 	}
@@ -33,7 +32,8 @@ func applyOverlay(template *corev1ac.PodTemplateSpecApplyConfiguration, main str
 		return nil, fmt.Errorf("podTemplateOverlay: %w", err)
 	}
 	if forbiddenPath := forbiddenField("", overlay["spec"]); forbiddenPath != "" {
-		return nil, fmt.Errorf("podTemplateOverlay sets spec%s, which it may not: security and serviceAccountName say what pods may do; remove it", forbiddenPath)
+		return nil, fmt.Errorf("podTemplateOverlay sets spec%s, which is not allowed; "+
+			"remove it, and use the fields security and serviceAccountName", forbiddenPath)
 	}
 	before, err := json.Marshal(template)
 	if err != nil {
@@ -51,7 +51,7 @@ func applyOverlay(template *corev1ac.PodTemplateSpecApplyConfiguration, main str
 	if err := json.Unmarshal(before, &original); err != nil {
 		return nil, err
 	}
-	if err := validateProtected(&original, &merged, main); err != nil {
+	if err := validateProtected(keys, &original, &merged, main); err != nil {
 		return nil, err
 	}
 	if err := validatePodSpec(&merged.Spec, main, storage); err != nil {
@@ -64,28 +64,30 @@ func applyOverlay(template *corev1ac.PodTemplateSpecApplyConfiguration, main str
 	return withSecurityDefaults(out, main, p.Security)
 }
 
-// overlayMergeError says why an overlay cannot be merged. What the library says prints maps of Go.
+// overlayMergeError rewrites the errors of the library, which print Go maps.
 func overlayMergeError(err error) error {
 	text := err.Error()
 	if _, key, ok := strings.Cut(text, "does not contain declared merge key: "); ok {
-		return fmt.Errorf("podTemplateOverlay cannot be merged: an entry of a list has no %s, by which it is found; say it, for example {name: proxy, image: ...}", key)
+		return fmt.Errorf("podTemplateOverlay cannot be merged: a list item has no %s, which is the merge key; "+
+			"add the key, for example {name: proxy, image: ...}", key)
 	}
 	if text, _, ok := strings.Cut(text, " in map: "); ok {
-		return fmt.Errorf("podTemplateOverlay cannot be merged: %s; $patch is replace, merge or delete", text)
+		return fmt.Errorf("podTemplateOverlay cannot be merged: %s; $patch must be replace, merge or delete", text)
 	}
-	return fmt.Errorf("podTemplateOverlay cannot be merged: %w; it has the form of a pod template, {metadata: {...}, spec: {...}}", err)
+	return fmt.Errorf("podTemplateOverlay cannot be merged: %w; the overlay must have the form of a pod template: {metadata: {...}, spec: {...}}", err)
 }
 
-// overlayTypeError says what of a merged template is not part of one.
+// overlayTypeError describes a field of the merged template that is unknown or has the wrong type.
 func overlayTypeError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return fmt.Errorf("podTemplateOverlay is not part of a pod template: %s is a %s and has to be a %s; correct it", wrong.Field, wrong.Value, yamlTypeName(wrong.Type))
+		return fmt.Errorf("podTemplateOverlay is not a valid pod template: %s is a %s but must be a %s; "+
+			"correct it", wrong.Field, wrong.Value, yamlTypeName(wrong.Type))
 	}
-	return fmt.Errorf("podTemplateOverlay is not part of a pod template: %w", err)
+	return fmt.Errorf("podTemplateOverlay is not a valid pod template: %w", err)
 }
 
-// yamlTypeName is what a type of Go is called in YAML.
+// yamlTypeName returns the YAML name of a Go type.
 func yamlTypeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Slice, reflect.Array:
@@ -98,7 +100,7 @@ func yamlTypeName(t reflect.Type) string {
 	return "number"
 }
 
-// forbiddenField is the path of the first field that an overlay may not set, in a fixed order.
+// forbiddenField returns the path of the first forbidden field of an overlay, in a stable order.
 func forbiddenField(field string, value any) string {
 	switch v := value.(type) {
 	case []any:
@@ -109,7 +111,7 @@ func forbiddenField(field string, value any) string {
 		}
 	case map[string]any:
 		if slices.Contains([]string{"nodeSelector", "matchLabels", "limits", "requests"}, field) {
-			return "" // its keys are names that people chose
+			return "" // users choose the keys of these maps
 		}
 		keys := make([]string, 0, len(v))
 		for k := range v {
@@ -129,10 +131,10 @@ func forbiddenField(field string, value any) string {
 	return ""
 }
 
-// validateProtected says what of ours got lost in the merge, which only directives can do.
-func validateProtected(original, merged *corev1.PodTemplateSpec, main string) error {
+// validateProtected rejects an overlay that removes or changes protected fields.
+func validateProtected(keys *appsapi.Keys, original, merged *corev1.PodTemplateSpec, main string) error {
 	changedError := func(what string) error {
-		return fmt.Errorf("podTemplateOverlay takes away or changes %s, which Holdfast sets; leave it as it is", what)
+		return fmt.Errorf("podTemplateOverlay removes or changes %s, which Holdfast manages; remove this part of the overlay", what)
 	}
 	for k, v := range original.Labels {
 		if merged.Labels[k] != v {
@@ -140,12 +142,12 @@ func validateProtected(original, merged *corev1.PodTemplateSpec, main string) er
 		}
 	}
 	for k, v := range original.Annotations {
-		if strings.HasPrefix(k, "apps.holdfast.dev/") && merged.Annotations[k] != v {
+		if keys.Own(k) && merged.Annotations[k] != v {
 			return changedError("the annotation " + k)
 		}
 	}
 	for k := range merged.Annotations {
-		if _, ours := original.Annotations[k]; strings.HasPrefix(k, "apps.holdfast.dev/") && !ours {
+		if _, ours := original.Annotations[k]; keys.Own(k) && !ours {
 			return changedError("the annotation " + k)
 		}
 	}
@@ -167,8 +169,8 @@ func validateProtected(original, merged *corev1.PodTemplateSpec, main string) er
 	return nil
 }
 
-// validatePodSpec is what is wrong with the containers of a pod after the merge. Those of the
-// overlay are told from ours.
+// validatePodSpec validates the containers of the merged template. Messages distinguish containers of the
+// overlay from the main container.
 func validatePodSpec(pod *corev1.PodSpec, main string, storage []string) error {
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		if err := validateContainer(&c); err != nil {
@@ -179,9 +181,10 @@ func validatePodSpec(pod *corev1.PodSpec, main string, storage []string) error {
 		}
 		switch {
 		case len(validation.IsDNS1123Label(c.Name)) > 0:
-			return fmt.Errorf("podTemplateOverlay has a container called %q; the name of a container is made of a-z, 0-9 and -", c.Name)
+			return fmt.Errorf("podTemplateOverlay has a container named %q; a container name must consist of a-z, 0-9 and -", c.Name)
 		case c.Image == "":
-			return fmt.Errorf("podTemplateOverlay has container %q without an image; say which image it runs, or call it %q if it is the component's own", c.Name, main)
+			return fmt.Errorf("podTemplateOverlay has container %q without an image; "+
+				"set an image, or use the name %q for the main container of the component", c.Name, main)
 		}
 		for _, m := range c.VolumeMounts {
 			if !slices.Contains(storage, m.Name) && !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
@@ -192,8 +195,8 @@ func validatePodSpec(pod *corev1.PodSpec, main string, storage []string) error {
 	return nil
 }
 
-// withSecurityDefaults gives every container that the overlay brought what the level of security asks
-// of containers, and writes down defaults as everywhere.
+// withSecurityDefaults sets defaults in a merged template: the security context of containers that the overlay
+// adds, according to the security level, and fieldRef.apiVersion, see withFieldRefDefaults.
 func withSecurityDefaults(template *corev1ac.PodTemplateSpecApplyConfiguration, main string, s appsapi.SecuritySettings) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	securityContext, err := toApplyConfig[corev1ac.SecurityContextApplyConfiguration](containerSecurityContext(appsapi.SecuritySettings{Level: s.Level}))
 	if err != nil {

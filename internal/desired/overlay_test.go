@@ -5,36 +5,36 @@ import (
 	"testing"
 )
 
-// TestInvalidPodSettings are specs that the API server takes and no pods can be made of.
+// TestInvalidPodSettings has specs that the API server accepts although their pods are invalid.
 func TestInvalidPodSettings(t *testing.T) {
 	overlay := func(text string) string { return "{image: a, podTemplateOverlay: " + text + "}" }
 	for spec, want := range map[string]string{
 		`{image: a}`: "",
 		`{image: a, config: {files: [{path: /a/b, content: x}]}, volumes: [{name: v, mountPath: /a, emptyDir: {}}]}`: "",
-		`{image: a, config: {files: [{path: /a, content: x}]}, volumes: [{name: v, mountPath: /a, emptyDir: {}}]}`:   `config.files has /a, where volume "v" is mounted; choose another path for one of them`,
-		`{image: a, config: {files: [{path: /a/b/c, content: x}, {path: /a, content: x}]}}`:                          "config.files has /a and /a/b/c, so /a would have to be a file and a folder; choose another path for one of them",
+		`{image: a, config: {files: [{path: /a, content: x}]}, volumes: [{name: v, mountPath: /a, emptyDir: {}}]}`:   `config.files contains /a, where volume "v" is mounted; use another path for one of them`,
+		`{image: a, config: {files: [{path: /a/b/c, content: x}, {path: /a, content: x}]}}`:                          "config.files contains /a and /a/b/c, but /a cannot be both a file and a directory; use another path for one of them",
 		overlay(`{}`): "",
 		overlay(`{spec: {containers: [{name: proxy, image: p}]}}`):                                         "",
 		overlay(`{spec: {nodeSelector: {hostname: a}}}`):                                                   "",
-		overlay(`{spec: {hostNetwork: true}}`):                                                             "podTemplateOverlay sets spec.hostNetwork, which it may not",
-		overlay(`{spec: {containers: [{name: app}, {name: proxy, securityContext: {privileged: true}}]}}`): "podTemplateOverlay sets spec.containers[1].securityContext, which it may not",
-		overlay(`{spec: {containers: [{name: proxy, ports: [{containerPort: 1, hostPort: 1}]}]}}`):         "podTemplateOverlay sets spec.containers[0].ports[0].hostPort, which it may not",
-		overlay(`{spec: {volumes: [{name: v, hostPath: {path: /}}]}}`):                                     "podTemplateOverlay sets spec.volumes[0].hostPath, which it may not",
-		overlay(`{spec: {serviceAccountName: admin}}`):                                                     "podTemplateOverlay sets spec.serviceAccountName, which it may not",
-		overlay(`{spec: {automountServiceAccountToken: true}}`):                                            "podTemplateOverlay sets spec.automountServiceAccountToken, which it may not",
-		overlay(`{spec: {contaners: []}}`):                                                                 `podTemplateOverlay is not part of a pod template: unknown field "spec.contaners"`,
-		overlay(`{containers: []}`):                                                                        `podTemplateOverlay is not part of a pod template: unknown field "containers"`,
-		overlay(`{spec: {containers: {name: app}}}`):                                                       "podTemplateOverlay is not part of a pod template",
-		overlay(`{spec: {containers: [{image: p}]}}`):                                                      "podTemplateOverlay cannot be merged: an entry of a list has no name, by which it is found",
-		overlay(`{spec: {containers: [{name: app, $patch: drop}]}}`):                                       "podTemplateOverlay cannot be merged: unknown patch type: drop; $patch is replace, merge or delete",
-		overlay(`{spec: {containers: [{name: app, image: 5}]}}`):                                           "podTemplateOverlay is not part of a pod template: spec.containers.image is a number and has to be a string; correct it",
-		overlay(`{spec: {containers: [{name: app, $patch: delete}]}}`):                                     `podTemplateOverlay takes away or changes the container "app"`,
-		overlay(`{spec: {containers: [{name: app, image: a, $patch: replace}]}}`):                          `podTemplateOverlay takes away or changes the container "app"`,
-		overlay(`{spec: {$patch: replace, containers: [{name: app, image: a}]}}`):                          "podTemplateOverlay takes away or changes spec.securityContext",
-		overlay(`{metadata: {labels: {app.kubernetes.io/managed-by: me}}}`):                                "podTemplateOverlay takes away or changes the label app.kubernetes.io/managed-by",
-		overlay(`{metadata: {labels: {$patch: replace}}}`):                                                 "podTemplateOverlay takes away or changes the label",
-		overlay(`{metadata: {annotations: {apps.holdfast.dev/config-hash: null}}}`):                        "podTemplateOverlay takes away or changes the annotation apps.holdfast.dev/config-hash",
-		overlay(`{metadata: {annotations: {apps.holdfast.dev/restarted-at: now}}}`):                        "podTemplateOverlay takes away or changes the annotation apps.holdfast.dev/restarted-at",
+		overlay(`{spec: {hostNetwork: true}}`):                                                             "podTemplateOverlay sets spec.hostNetwork, which is not allowed",
+		overlay(`{spec: {containers: [{name: app}, {name: proxy, securityContext: {privileged: true}}]}}`): "podTemplateOverlay sets spec.containers[1].securityContext, which is not allowed",
+		overlay(`{spec: {containers: [{name: proxy, ports: [{containerPort: 1, hostPort: 1}]}]}}`):         "podTemplateOverlay sets spec.containers[0].ports[0].hostPort, which is not allowed",
+		overlay(`{spec: {volumes: [{name: v, hostPath: {path: /}}]}}`):                                     "podTemplateOverlay sets spec.volumes[0].hostPath, which is not allowed",
+		overlay(`{spec: {serviceAccountName: admin}}`):                                                     "podTemplateOverlay sets spec.serviceAccountName, which is not allowed",
+		overlay(`{spec: {automountServiceAccountToken: true}}`):                                            "podTemplateOverlay sets spec.automountServiceAccountToken, which is not allowed",
+		overlay(`{spec: {contaners: []}}`):                                                                 `podTemplateOverlay is not a valid pod template: unknown field "spec.contaners"`,
+		overlay(`{containers: []}`):                                                                        `podTemplateOverlay is not a valid pod template: unknown field "containers"`,
+		overlay(`{spec: {containers: {name: app}}}`):                                                       "podTemplateOverlay is not a valid pod template",
+		overlay(`{spec: {containers: [{image: p}]}}`):                                                      "podTemplateOverlay cannot be merged: a list item has no name, which is the merge key",
+		overlay(`{spec: {containers: [{name: app, $patch: drop}]}}`):                                       "podTemplateOverlay cannot be merged: unknown patch type: drop; $patch must be replace, merge or delete",
+		overlay(`{spec: {containers: [{name: app, image: 5}]}}`):                                           "podTemplateOverlay is not a valid pod template: spec.containers.image is a number but must be a string; correct it",
+		overlay(`{spec: {containers: [{name: app, $patch: delete}]}}`):                                     `podTemplateOverlay removes or changes the container "app"`,
+		overlay(`{spec: {containers: [{name: app, image: a, $patch: replace}]}}`):                          `podTemplateOverlay removes or changes the container "app"`,
+		overlay(`{spec: {$patch: replace, containers: [{name: app, image: a}]}}`):                          "podTemplateOverlay removes or changes spec.securityContext",
+		overlay(`{metadata: {labels: {app.kubernetes.io/managed-by: me}}}`):                                "podTemplateOverlay removes or changes the label app.kubernetes.io/managed-by",
+		overlay(`{metadata: {labels: {$patch: replace}}}`):                                                 "podTemplateOverlay removes or changes the label",
+		overlay(`{metadata: {annotations: {apps.holdfast.dev/config-hash: null}}}`):                        "podTemplateOverlay removes or changes the annotation apps.holdfast.dev/config-hash",
+		overlay(`{metadata: {annotations: {apps.holdfast.dev/restarted-at: now}}}`):                        "podTemplateOverlay removes or changes the annotation apps.holdfast.dev/restarted-at",
 	} {
 		t.Run(spec, func(t *testing.T) {
 			got := singleComponent(component(t, spec)).InvalidMessage
@@ -45,8 +45,8 @@ func TestInvalidPodSettings(t *testing.T) {
 	}
 }
 
-// TestOverlayOfStatefulComponent: its volumes are the StatefulSet's, so the template does not have
-// them, and a container beside the main one may use them as well.
+// TestOverlayOfStatefulComponent: the pod template does not contain the volumes of the StatefulSet, but sidecars can
+// mount them.
 func TestOverlayOfStatefulComponent(t *testing.T) {
 	for overlay, want := range map[string]string{
 		`{spec: {dnsPolicy: Default}}`: "",
@@ -54,7 +54,7 @@ func TestOverlayOfStatefulComponent(t *testing.T) {
 		`{spec: {containers: [{name: backup, image: b, volumeMounts: [{name: dta, mountPath: /data}]}]}}`:  `podTemplateOverlay: container "backup" mounts volume "dta", which does not exist`,
 	} {
 		spec := `[{name: db, stateful: {image: a, storage: [{name: data, mountPath: /data, size: 1Gi}], podTemplateOverlay: ` + overlay + `}}]`
-		got := singleComponent(components(t, spec)[0])
+		got := singleComponent(components(t, spec)[0].Component)
 		if _, err := got.Children[0].Render(nil); err != nil && got.InvalidMessage == "" {
 			got.InvalidMessage = err.Error()
 		}
@@ -64,22 +64,22 @@ func TestOverlayOfStatefulComponent(t *testing.T) {
 	}
 }
 
-// TestOverlayMessages compares whole messages: they name the field and the correction.
+// TestOverlayMessages compares whole messages: they name the field and the fix.
 func TestOverlayMessages(t *testing.T) {
-	const protected = "podTemplateOverlay takes away or changes "
-	const wrongType = "podTemplateOverlay is not part of a pod template: "
+	const protected = "podTemplateOverlay removes or changes "
+	const wrongType = "podTemplateOverlay is not a valid pod template: "
 	invalidMessages(t, map[string]string{
 		`podTemplateOverlay: {spec: {$retainKeys: [containers, securityContext]}}`: protected +
-			"spec.serviceAccountName or spec.automountServiceAccountToken, which Holdfast sets; leave it as it is",
+			"spec.serviceAccountName or spec.automountServiceAccountToken, which Holdfast manages; remove this part of the overlay",
 		`podTemplateOverlay: {spec: {containers: [{name: app, $retainKeys: [name, image]}]}}`: protected +
-			`the securityContext of the container "app", which Holdfast sets; leave it as it is`,
-		`podTemplateOverlay: {spec: {containers: [{name: My_Proxy, image: p}]}}`: `podTemplateOverlay has a container called "My_Proxy"; ` +
-			`the name of a container is made of a-z, 0-9 and -`,
+			`the securityContext of the container "app", which Holdfast manages; remove this part of the overlay`,
+		`podTemplateOverlay: {spec: {containers: [{name: My_Proxy, image: p}]}}`: `podTemplateOverlay has a container named "My_Proxy"; ` +
+			`a container name must consist of a-z, 0-9 and -`,
 		`podTemplateOverlay: {spec: {terminationGracePeriodSeconds: soon}}`: wrongType +
-			"spec.terminationGracePeriodSeconds is a string and has to be a number; correct it",
-		`podTemplateOverlay: {spec: {dnsConfig: none}}`: wrongType + "spec.dnsConfig is a string and has to be a map; correct it",
+			"spec.terminationGracePeriodSeconds is a string but must be a number; correct it",
+		`podTemplateOverlay: {spec: {dnsConfig: none}}`: wrongType + "spec.dnsConfig is a string but must be a map; correct it",
 		`podTemplateOverlay: {spec: {$setElementOrder/containers: app}}`: "podTemplateOverlay cannot be merged: " +
-			"expected a []interface {}, but received a string; it has the form of a pod template, {metadata: {...}, spec: {...}}",
+			"expected a []interface {}, but received a string; the overlay must have the form of a pod template: {metadata: {...}, spec: {...}}",
 		`podTemplateOverlay: []`: "podTemplateOverlay: json: cannot unmarshal array into Go value of type map[string]interface {}",
 	})
 }

@@ -10,17 +10,17 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// podTemplate is the template of the pods of a component. Nothing in it may change by
-// itself: not the UID of the owner, not the name of the component.
-func podTemplate(rc renderContext, component appsapi.Component, workload, name string, c appsapi.ServerSpec, refs []refRecord) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+// podTemplate returns the pod template of a component. It must not depend on anything that changes without a
+// change of the pods, such as the UID of the owner or the name of the component.
+func podTemplate(rc renderContext, component ExpandedComponent, workload, name string, c appsapi.ServerSpec, refs []refRecord) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	extraEnv := rc.bindingEnv(component)
 	if component.Stateful != nil {
-		extraEnv = append(extraEnv, credentialEnv(component.Stateful, rc.resourceName(component))...)
+		extraEnv = append(extraEnv, credentialEnv(component.Stateful, rc.childrenName(component))...)
 		if component.Database != nil {
 			extraEnv = append(extraEnv, schemaEnv(component.Database)...)
 		}
 		if c.PreStopSleepSeconds == nil {
-			c.PreStopSleepSeconds = new(int32(0)) // nobody takes over before it has ended
+			c.PreStopSleepSeconds = new(int32(0)) // no other pod takes over before the old one has terminated
 		}
 		if c.TerminationGracePeriodSeconds == nil {
 			c.TerminationGracePeriodSeconds = new(int32(statefulGracePeriod))
@@ -32,14 +32,13 @@ func podTemplate(rc renderContext, component appsapi.Component, workload, name s
 		return nil, err
 	}
 	spec := corev1ac.PodSpec().WithSecurityContext(podSecurityContext(c.Security)).
-		// The API is not the application's business unless it says so.
+		// Applications get no API token unless serviceAccountName is set.
 		WithAutomountServiceAccountToken(c.ServiceAccountName != "").
-		// Variables of the kind DB_PORT=tcp://... that appear with every Service of the
-		// namespace get in the way of those that are meant.
+		// Service link variables such as DB_PORT=tcp://... would conflict with the variables of bindings.
 		WithEnableServiceLinks(false)
 	if c.ServiceAccountName != "" {
-		// Under its old name, too: the API server fills that in, and takes the account back
-		// from there when only the new name goes.
+		// The API server copies serviceAccountName to the deprecated field serviceAccount. If only serviceAccountName
+		// were owned, removing it would have no effect: the API server would restore it from serviceAccount.
 		spec.WithServiceAccountName(c.ServiceAccountName).WithDeprecatedServiceAccount(c.ServiceAccountName)
 	}
 	for _, s := range c.ImagePullSecrets {
@@ -48,39 +47,39 @@ func podTemplate(rc renderContext, component appsapi.Component, workload, name s
 	if s := c.TerminationGracePeriodSeconds; s != nil {
 		spec.WithTerminationGracePeriodSeconds(int64(*s))
 	}
-	if err := applyScheduling(spec, workload, c.Scheduling); err != nil {
+	if err := applyScheduling(rc.Keys, spec, workload, c.Scheduling); err != nil {
 		return nil, err
 	}
 	var storage []string
 	if component.Stateful != nil {
 		storage = mountStorage(spec, main, component.Stateful)
-		mountCredentials(spec, main, component.Stateful, rc.resourceName(component))
+		mountCredentials(spec, main, component.Credentials, rc.childrenName(component))
 	}
 	mountVolumes(spec, main, c.Volumes)
-	mountFiles(spec, main, rc.resourceName(component), c.Config)
+	mountFiles(spec, main, rc.childrenName(component), c.Config)
 	if component.Database != nil {
 		rc.addCredentialReset(spec, main, component)
 	}
 	spec.WithContainers(main)
-	annotations := map[string]string{appsapi.AnnotationConfigHash: configHash(refs)}
+	annotations := map[string]string{rc.Keys.ConfigHash: configHash(refs)}
 	for k, v := range c.PodAnnotations {
 		annotations[k] = string(v)
 	}
 	if c.Update.RestartedAt != "" {
-		annotations[appsapi.AnnotationRestartedAt] = c.Update.RestartedAt
+		annotations[rc.Keys.RestartedAt] = c.Update.RestartedAt
 	}
 	labels := map[string]string{}
 	for k, v := range c.PodLabels {
 		labels[k] = string(v)
 	}
-	maps.Copy(labels, podSelector(workload))
+	maps.Copy(labels, podSelector(rc.Keys, workload))
 	labels[appsapi.LabelInstance] = rc.Name
 	template := corev1ac.PodTemplateSpec().WithLabels(labels).WithAnnotations(annotations).WithSpec(spec)
-	return applyOverlay(template, name, c.PodSettings, storage)
+	return applyOverlay(rc.Keys, template, name, c.PodSettings, storage)
 }
 
-// applyScheduling says on which nodes pods run.
-func applyScheduling(pod *corev1ac.PodSpecApplyConfiguration, workload string, s appsapi.SchedulingSettings) error {
+// applyScheduling sets the scheduling fields of a pod.
+func applyScheduling(keys *appsapi.Keys, pod *corev1ac.PodSpecApplyConfiguration, workload string, s appsapi.SchedulingSettings) error {
 	for k, v := range s.NodeSelector {
 		pod.WithNodeSelector(map[string]string{k: string(v)})
 	}
@@ -95,15 +94,15 @@ func applyScheduling(pod *corev1ac.PodSpecApplyConfiguration, workload string, s
 		pod.WithPriorityClassName(s.PriorityClassName)
 	}
 	if s.Spread != appsapi.SpreadNone {
-		pod.WithTopologySpreadConstraints(spreadConstraints(workload, s.Spread)...)
+		pod.WithTopologySpreadConstraints(spreadConstraints(keys, workload, s.Spread)...)
 	}
 	return nil
 }
 
-// spreadConstraints puts the pods of one revision on different nodes and zones where there is a
-// choice. Only Hard keeps one from running, and never for the sake of zones: a node
-// without one would get no pod at all.
-func spreadConstraints(workload string, s appsapi.Spread) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
+// spreadConstraints spreads the pods of one revision over nodes and zones. Only Hard sets whenUnsatisfiable:
+// DoNotSchedule, and only for nodes: with DoNotSchedule for zones, the scheduler would not use nodes without a
+// zone label.
+func spreadConstraints(keys *appsapi.Keys, workload string, s appsapi.Spread) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
 	var out []*corev1ac.TopologySpreadConstraintApplyConfiguration
 	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
 		whenUnsatisfiable := corev1.ScheduleAnyway
@@ -112,7 +111,7 @@ func spreadConstraints(workload string, s appsapi.Spread) []*corev1ac.TopologySp
 		}
 		out = append(out, corev1ac.TopologySpreadConstraint().
 			WithMaxSkew(1).WithTopologyKey(key).WithWhenUnsatisfiable(whenUnsatisfiable).
-			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(workload))).
+			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(keys, workload))).
 			WithMatchLabelKeys("pod-template-hash"))
 	}
 	return out

@@ -15,27 +15,27 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// podTemplateHold is the part of a configuration that replaces pods. A component that waits for
-// another one is applied without it: everything else passes.
+// podTemplateHold removes the pod template from a configuration and restores it. While a component waits for a
+// dependency, its configuration is applied without the pod template, so that its pods are not replaced; all
+// other fields are applied.
 //
-// The hash of a configuration has two parts, "<everything else>.<what replaces pods>", so
-// that the annotation on a child tells which of them it has got.
+// The hash of a configuration has two parts, "<other fields>.<pod template>", so that the annotation on a child
+// shows for each part whether it was applied.
 type podTemplateHold struct {
 	hash string
-	// remove takes the pods out of the configuration.
+	// remove removes the pod template from the configuration.
 	remove func()
-	// restore puts there what of the pods is ours in live, which has its managedFields.
+	// restore adds the owned fields of the live pod template. live must have its managedFields.
 	restore func(live metav1.Object) error
 }
 
-// What tells about the pods waits with them. A label that names the version to come would
-// not be true, and cost each component that waits a write of its own.
-var (
-	heldAnnotations = []string{appsapi.AnnotationDependsOn, appsapi.AnnotationConfigRefs}
-	heldLabels      = []string{appsapi.LabelVersion}
-)
+// Labels and annotations that describe the pods are held back as well: a label with the next version would be
+// wrong, and would cause an additional write per waiting component.
+var heldLabels = []string{appsapi.LabelVersion}
 
-// extractKeys moves some entries of a map into one of their own.
+func heldAnnotations(keys *appsapi.Keys) []string { return []string{keys.DependsOn, keys.ConfigRefs} }
+
+// extractKeys moves entries to a new map.
 func extractKeys(all map[string]string, keys []string) map[string]string {
 	out := selectKeys(all, keys)
 	for _, key := range keys {
@@ -44,7 +44,7 @@ func extractKeys(all map[string]string, keys []string) map[string]string {
 	return out
 }
 
-// selectKeys are the entries of a map that have one of these keys.
+// selectKeys returns the entries with the given keys.
 func selectKeys(all map[string]string, keys []string) map[string]string {
 	out := map[string]string{}
 	for _, key := range keys {
@@ -55,7 +55,7 @@ func selectKeys(all map[string]string, keys []string) map[string]string {
 	return out
 }
 
-// restoreMetadata sets what was taken out, if there was anything.
+// restoreMetadata adds the removed labels and annotations.
 func restoreMetadata(meta *metav1ac.ObjectMetaApplyConfiguration, labels, annotations map[string]string) {
 	if len(labels) > 0 {
 		meta.WithLabels(labels)
@@ -65,17 +65,17 @@ func restoreMetadata(meta *metav1ac.ObjectMetaApplyConfiguration, labels, annota
 	}
 }
 
-// newHoldableConfig is a configuration whose pods can be held back. undo puts back what remove
-// took away.
-func newHoldableConfig(body any, meta *metav1ac.ObjectMetaApplyConfiguration, pods any, hold podTemplateHold, undo func()) (*Config, error) {
-	labels, annotations := extractKeys(meta.Labels, heldLabels), extractKeys(meta.Annotations, heldAnnotations)
+// newHoldableConfig returns a configuration whose pod template can be held back. undo is the inverse of
+// hold.remove.
+func newHoldableConfig(keys *appsapi.Keys, body any, meta *metav1ac.ObjectMetaApplyConfiguration, pods any, hold podTemplateHold, undo func()) (*Config, error) {
+	labels, annotations := extractKeys(meta.Labels, heldLabels), extractKeys(meta.Annotations, heldAnnotations(keys))
 	content, err := json.Marshal([]any{pods, labels, annotations})
 	if err != nil {
 		return nil, fmt.Errorf("encode the pods of %s: %w", *meta.Name, err)
 	}
 	hold.hash = digest(content)[:16]
 	hold.remove()
-	config, err := newConfig(body, meta)
+	config, err := newConfig(keys, body, meta)
 	if err != nil {
 		return nil, err
 	}
@@ -85,43 +85,42 @@ func newHoldableConfig(body any, meta *metav1ac.ObjectMetaApplyConfiguration, po
 	return config, nil
 }
 
-// ReplacesPods says whether applying the configuration would change what the pods of a
-// child are made of.
+// ReplacesPods reports whether applying the configuration would change the pod template of a child.
 func (c *Config) ReplacesPods(live metav1.Object) bool {
-	return c.podHold != nil && c.podHold.hash != appliedPodHash(live)
+	return c.podHold != nil && c.podHold.hash != appliedPodHash(c.keys, live)
 }
 
-// appliedPodHash is the part of the hash on a child that is about its pods.
-func appliedPodHash(live metav1.Object) string {
-	_, pods, _ := strings.Cut(live.GetAnnotations()[appsapi.AnnotationAppliedHash], ".")
+// appliedPodHash returns the pod template part of the hash on a child.
+func appliedPodHash(keys *appsapi.Keys, live metav1.Object) string {
+	_, pods, _ := strings.Cut(live.GetAnnotations()[keys.AppliedHash], ".")
 	return pods
 }
 
-// HoldPodTemplate leaves the pods of a child out of the configuration, and with them what its
-// labels and annotations say about them.
+// HoldPodTemplate removes the pod template from the configuration, with the labels and annotations that describe
+// the pods.
 func (c *Config) HoldPodTemplate(live metav1.Object) {
 	c.podsHeld = true
 	c.podHold.remove()
-	c.podHold.hash = appliedPodHash(live)
+	c.podHold.hash = appliedPodHash(c.keys, live)
 	extractKeys(c.meta.Labels, heldLabels)
-	extractKeys(c.meta.Annotations, heldAnnotations)
-	restoreMetadata(c.meta, selectKeys(live.GetLabels(), heldLabels), selectKeys(live.GetAnnotations(), heldAnnotations))
+	extractKeys(c.meta.Annotations, heldAnnotations(c.keys))
+	restoreMetadata(c.meta, selectKeys(live.GetLabels(), heldLabels), selectKeys(live.GetAnnotations(), heldAnnotations(c.keys)))
 }
 
-// HoldsPodTemplate says whether the pods are left out.
+// HoldsPodTemplate reports whether the pod template is held back.
 func (c *Config) HoldsPodTemplate() bool { return c.podsHeld }
 
-// KeepPodTemplate sends along, without holding it, what of the pods is ours in live: a field that
-// is ours and is not sent would be taken away. live must have its managedFields.
-func (c *Config) KeepPodTemplate(live metav1.Object) error {
+// SendLivePodTemplate sends the owned fields of the live pod template without adding them to the configuration: an
+// owned field that is not sent would be removed. live must have its managedFields.
+func (c *Config) SendLivePodTemplate(live metav1.Object) error {
 	previous := c.sendOnly
 	if err := c.podHold.restore(live); err != nil {
-		return fmt.Errorf("find out what is ours in %s: %w", live.GetName(), err)
+		return fmt.Errorf("extract the managed fields of %s: %w", live.GetName(), err)
 	}
 	restore := c.podHold.restore
 	c.podHold.remove()
 	c.sendOnly = func() {
-		_ = restore(live) // it went well a moment ago
+		_ = restore(live) // it succeeded above
 		if previous != nil {
 			previous()
 		}
@@ -129,13 +128,13 @@ func (c *Config) KeepPodTemplate(live metav1.Object) error {
 	return nil
 }
 
-// deploymentPodHold holds back the pod template.
-func deploymentPodHold(spec *appsv1ac.DeploymentSpecApplyConfiguration) (g podTemplateHold, undo func()) {
+// deploymentPodHold holds back the pod template of a Deployment.
+func deploymentPodHold(keys *appsapi.Keys, spec *appsv1ac.DeploymentSpecApplyConfiguration) (g podTemplateHold, undo func()) {
 	template := spec.Template
 	return podTemplateHold{
 		remove: func() { spec.Template = nil },
 		restore: func(live metav1.Object) error {
-			ours, err := appsv1ac.ExtractDeployment(live.(*appsv1.Deployment), appsapi.FieldManager)
+			ours, err := appsv1ac.ExtractDeployment(live.(*appsv1.Deployment), keys.FieldManager)
 			if err == nil && ours.Spec != nil {
 				spec.Template = ours.Spec.Template
 			}
@@ -144,13 +143,13 @@ func deploymentPodHold(spec *appsv1ac.DeploymentSpecApplyConfiguration) (g podTe
 	}, func() { spec.Template = template }
 }
 
-// cronJobPodHold holds back what the next runs are made of.
-func cronJobPodHold(spec *batchv1ac.CronJobSpecApplyConfiguration) (g podTemplateHold, undo func()) {
+// cronJobPodHold holds back the job template of a CronJob.
+func cronJobPodHold(keys *appsapi.Keys, spec *batchv1ac.CronJobSpecApplyConfiguration) (g podTemplateHold, undo func()) {
 	template := spec.JobTemplate
 	return podTemplateHold{
 		remove: func() { spec.JobTemplate = nil },
 		restore: func(live metav1.Object) error {
-			ours, err := batchv1ac.ExtractCronJob(live.(*batchv1.CronJob), appsapi.FieldManager)
+			ours, err := batchv1ac.ExtractCronJob(live.(*batchv1.CronJob), keys.FieldManager)
 			if err == nil && ours.Spec != nil {
 				spec.JobTemplate = ours.Spec.JobTemplate
 			}

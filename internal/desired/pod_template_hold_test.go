@@ -32,7 +32,7 @@ func TestReplacesPods(t *testing.T) {
 		`{name: web, dependsOn: [db], service: {image: a, replicas: 2, update: {minReadySeconds: 3}}}`:      false,
 		`{name: web, dependsOn: [db], service: {image: b, replicas: 2}}`:                                    true,
 		`{name: web, dependsOn: [db], service: {image: a, replicas: 2, update: {restartedAt: now}}}`:        true,
-		`{name: web, service: {image: a, replicas: 2}}`:                                                     true, // its edges are about its pods
+		`{name: web, service: {image: a, replicas: 2}}`:                                                     true, // dependencies belong to the pods
 		`{name: web, bindings: [{component: db}], service: {image: a, replicas: 2}}`:                        true,
 		`{name: web, dependsOn: [db], service: {image: a, env: [{name: A, value: b}], replicas: 2}}`:        true,
 		`{name: web, dependsOn: [db], resourceName: shop-web, service: {image: a, ports: [], replicas: 2}}`: false,
@@ -45,8 +45,8 @@ func TestReplacesPods(t *testing.T) {
 	}
 }
 
-// TestHoldPodTemplate leaves the pods alone and holds everything else. What is ours of the pods is
-// sent along, so that it stays; what is somebody else's is not made ours.
+// TestHoldPodTemplate applies everything except the pod template. Owned fields of the live template are sent, so that
+// they stay; fields of other managers are not.
 func TestHoldPodTemplate(t *testing.T) {
 	live := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
@@ -66,19 +66,19 @@ func TestHoldPodTemplate(t *testing.T) {
 	fullHash := config.Hash()
 	config.HoldPodTemplate(live)
 	if !config.HoldsPodTemplate() || config.Hash() == fullHash || config.Fingerprint() == config.Hash() {
-		t.Errorf("hash %s, wish %s", config.Hash(), config.Fingerprint())
+		t.Errorf("hash %s, fingerprint %s", config.Hash(), config.Fingerprint())
 	}
 	if got := config.Annotations()["apps.holdfast.dev/depends-on"]; got != "queue" {
-		t.Errorf("says that the pods depend on %q, and they do on queue", got)
+		t.Errorf("depends-on is %q, want queue", got)
 	}
 	if got := config.Labels()["app.kubernetes.io/version"]; got != "1" {
-		t.Errorf("says that the pods are of version %q, and they are of 1", got)
+		t.Errorf("the version label is %q, want 1", got)
 	}
-	must(config.KeepPodTemplate(live))
+	must(config.SendLivePodTemplate(live))
 	fields, err := config.Fields()
 	must(err)
 	if _, held := fields["spec"].(map[string]any)["template"]; held {
-		t.Error("the pods are held")
+		t.Error("the configuration contains the pod template")
 	}
 	body, err := config.Patch("uid", "2")
 	must(err)
@@ -95,11 +95,11 @@ func TestHoldPodTemplate(t *testing.T) {
 	}
 }
 
-// TestHoldPodTemplateOfCronJob does the same for what runs on a schedule.
+// TestHoldPodTemplateOfCronJob does the same for a CronJob.
 func TestHoldPodTemplateOfCronJob(t *testing.T) {
 	cron := func(image, schedule string) Child {
-		return Build(stack, []appsapi.Component{{Name: "nightly", Job: &appsapi.JobComponent{
-			ContainerSpec: appsapi.ContainerSpec{Image: image}, Schedule: schedule}}}, ClusterState{})[0].Children[0]
+		return Build(stack, ExpandComponents([]appsapi.Component{{Name: "nightly", Job: &appsapi.JobComponent{
+			ContainerSpec: appsapi.ContainerSpec{Image: image}, Schedule: schedule}}}), ClusterState{})[0].Children[0]
 	}
 	live := appliedCronJob(t, cron("a", "@daily"))
 	live.ManagedFields = []metav1.ManagedFieldsEntry{{
@@ -118,11 +118,11 @@ func TestHoldPodTemplateOfCronJob(t *testing.T) {
 		t.Error("another image does not replace pods")
 	}
 	config.HoldPodTemplate(live)
-	must(config.KeepPodTemplate(live))
+	must(config.SendLivePodTemplate(live))
 	fields, err := config.Fields()
 	must(err)
 	if _, held := fields["spec"].(map[string]any)["jobTemplate"]; held {
-		t.Error("the pods are held")
+		t.Error("the configuration contains the pod template")
 	}
 	body, err := config.Patch("uid", "2")
 	must(err)
@@ -134,7 +134,7 @@ func TestHoldPodTemplateOfCronJob(t *testing.T) {
 	}
 }
 
-// appliedCronJob is a CronJob as its first apply made it.
+// appliedCronJob returns a CronJob after its first apply.
 func appliedCronJob(t *testing.T, child Child) *batchv1.CronJob {
 	t.Helper()
 	config, err := child.Render(nil)

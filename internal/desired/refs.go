@@ -14,64 +14,62 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Ref is a ConfigMap or Secret that pods take configuration from.
+// Ref is a reference to a ConfigMap or Secret with configuration of pods.
 type Ref struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Keys are the keys that they take, sorted and separated by commas; none means all.
+	// Keys are the referenced keys, sorted and separated by commas; empty means all.
 	Keys string `json:"keys,omitempty"`
 }
 
-// The kinds of a Ref.
+// Kinds of a Ref.
 const (
 	RefConfigMap = "ConfigMap"
 	RefSecret    = "Secret"
 )
 
-// RefState is what is known of the content of a Ref: its hash, and of which state of the
-// object.
+// RefState is the hash of the content of a Ref, and the version of the object that the hash was computed from.
 type RefState struct {
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
 	Hash            string    `json:"hash"`
 }
 
-// RefStates are those of the objects that exist.
+// RefStates are the states of existing objects.
 type RefStates map[Ref]RefState
 
-// Refs are what the pods of a component take configuration from, if they are to be
-// replaced when it changes.
-func Refs(c appsapi.Component) []Ref {
-	server := serverSpec(c)
+// Refs returns the references whose changes replace the pods of a component.
+func Refs(c ExpandedComponent) []Ref {
+	server := longRunningSpec(c)
 	if server == nil {
-		return nil // a job does not run again because its configuration changed
+		return nil // a job does not run again when configuration changes
 	}
 	found := keysByObject{}
 	for _, b := range c.Bindings {
-		if b.Secret != "" { // who keeps a password that is replaced is shut out
-			found.add(RefSecret, b.Secret, "")
+		if secret := c.BindingSecrets[b.Component]; secret != "" { // pods with the old password cannot log in
+			found.addRef(RefSecret, secret, "")
 		}
 	}
 	if !rollsOnChange(server.Config) {
-		return found.refs()
+		return found.toRefs()
 	}
 	for _, e := range server.Env {
 		if e.ValueFrom == nil {
 			continue
 		}
 		if r := e.ValueFrom.ConfigMapKeyRef; r != nil {
-			found.add(RefConfigMap, r.Name, r.Key)
+			found.addRef(RefConfigMap, r.Name, r.Key)
 		}
 		if r := e.ValueFrom.SecretKeyRef; r != nil {
-			found.add(RefSecret, r.Name, r.Key)
+			found.addRef(RefSecret, r.Name, r.Key)
 		}
 	}
 	for _, e := range server.EnvFrom {
 		if r := e.ConfigMapRef; r != nil {
-			found.add(RefConfigMap, r.Name, "")
+			found.addRef(RefConfigMap, r.Name, "")
 		}
 		if r := e.SecretRef; r != nil {
-			found.add(RefSecret, r.Name, "")
+			found.addRef(RefSecret, r.Name, "")
 		}
 	}
 	for _, v := range server.Volumes {
@@ -82,7 +80,7 @@ func Refs(c appsapi.Component) []Ref {
 			found.addVolume(RefSecret, v.Secret)
 		}
 	}
-	return found.refs()
+	return found.toRefs()
 }
 
 func secretNames(refs []Ref) []string {
@@ -95,11 +93,11 @@ func secretNames(refs []Ref) []string {
 	return out
 }
 
-// MissingRefs are the ConfigMaps and Secrets that volumes of a component show and that do not
-// exist. Volumes alone: without them no container is even tried, so nobody else tells.
-func MissingRefs(c appsapi.Component, states RefStates) []Ref {
+// MissingRefs returns the missing ConfigMaps and Secrets that volumes of a component reference. The kubelet
+// does not create a container whose volume is missing, so the status of the container does not report the cause.
+func MissingRefs(c ExpandedComponent, states RefStates) []Ref {
 	mounted := map[Ref]bool{}
-	if server := serverSpec(c); server != nil {
+	if server := longRunningSpec(c); server != nil {
 		for _, v := range server.Volumes {
 			if v.ConfigMap != nil {
 				mounted[Ref{Kind: RefConfigMap, Name: v.ConfigMap.Name}] = true
@@ -118,12 +116,12 @@ func MissingRefs(c appsapi.Component, states RefStates) []Ref {
 	return out
 }
 
-// keysByObject collects the keys that are taken of each object; the empty one is all.
+// keysByObject are the referenced keys of each object; an empty key means all.
 type keysByObject map[Ref]map[string]bool
 
-func (k keysByObject) add(kind, name, key string) {
+func (k keysByObject) addRef(kind, name, key string) {
 	if name == "" {
-		return // the API server refuses the pods, in words that name the field
+		return // the API server rejects the pods with a message that names the field
 	}
 	object := Ref{Kind: kind, Name: name}
 	if k[object] == nil {
@@ -134,14 +132,14 @@ func (k keysByObject) add(kind, name, key string) {
 
 func (k keysByObject) addVolume(kind string, v *appsapi.ObjectVolume) {
 	for _, item := range v.Items {
-		k.add(kind, v.Name, item.Key)
+		k.addRef(kind, v.Name, item.Key)
 	}
 	if len(v.Items) == 0 {
-		k.add(kind, v.Name, "")
+		k.addRef(kind, v.Name, "")
 	}
 }
 
-func (k keysByObject) refs() []Ref {
+func (k keysByObject) toRefs() []Ref {
 	var refs []Ref
 	for ref, keys := range k {
 		if !keys[""] {
@@ -155,17 +153,17 @@ func (k keysByObject) refs() []Ref {
 	return refs
 }
 
-// refRecord is one entry of AnnotationConfigRefs.
+// refRecord is an entry of the annotation Keys.ConfigRefs.
 type refRecord struct {
 	Ref
 	RefState
 }
 
-// RecordedRefs are the contents that a workload was applied with.
-func RecordedRefs(live metav1.Object) RefStates {
+// RecordedRefs returns the states that a workload was applied with.
+func RecordedRefs(keys *appsapi.Keys, live metav1.Object) RefStates {
 	var records []refRecord
-	// What somebody else wrote there is as good as nothing.
-	_ = json.Unmarshal([]byte(live.GetAnnotations()[appsapi.AnnotationConfigRefs]), &records)
+	// An invalid value, written by another client, counts as empty.
+	_ = json.Unmarshal([]byte(live.GetAnnotations()[keys.ConfigRefs]), &records)
 	out := RefStates{}
 	for _, r := range records {
 		out[r.Ref] = r.RefState
@@ -173,13 +171,13 @@ func RecordedRefs(live metav1.Object) RefStates {
 	return out
 }
 
-// consumedRefs are the contents to apply a workload with. An object that is gone keeps its
-// entry: pods that run must not be replaced by pods that cannot start. So does one that
-// was written without a change: it is not worth a write to the workload.
-func consumedRefs(refs []Ref, states RefStates, live metav1.Object) []refRecord {
+// consumedRefs returns the states to apply a workload with. A deleted object keeps its recorded state: running
+// pods must not be replaced by pods that cannot start. If an object has a new version but the same content,
+// the recorded state is kept, which saves a write.
+func consumedRefs(keys *appsapi.Keys, refs []Ref, states RefStates, live metav1.Object) []refRecord {
 	previous := RefStates{}
 	if live != nil {
-		previous = RecordedRefs(live)
+		previous = RecordedRefs(keys, live)
 	}
 	var out []refRecord
 	for _, ref := range refs {
@@ -195,18 +193,17 @@ func consumedRefs(refs []Ref, states RefStates, live metav1.Object) []refRecord 
 	return out
 }
 
-// annotateRefs writes down what went into the hash of the pods, so that nobody needs to
-// read it again.
-func annotateRefs(meta *metav1ac.ObjectMetaApplyConfiguration, records []refRecord) {
+// annotateRefs records the states that are part of the pod hash, so that the objects are not read again.
+func annotateRefs(keys *appsapi.Keys, meta *metav1ac.ObjectMetaApplyConfiguration, records []refRecord) {
 	if len(records) == 0 {
 		return
 	}
 	content, _ := json.Marshal(records) // strings can always be encoded
-	meta.WithAnnotations(map[string]string{appsapi.AnnotationConfigRefs: string(content)})
+	meta.WithAnnotations(map[string]string{keys.ConfigRefs: string(content)})
 }
 
-// configHash is the hash of the configuration that pods consume. It is there also when
-// there is none: adding it later would replace every pod.
+// configHash returns the hash of the configuration that pods consume. It is also set without any configuration,
+// because adding it later would replace the pods.
 func configHash(records []refRecord) string {
 	var content []byte
 	for _, r := range records {

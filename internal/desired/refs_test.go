@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// A reference without a name refers to nothing: nobody can read it, and it must not keep
-// the operator from saying which field the API server refuses.
+// A reference without a name cannot be read. It must not prevent the operator from reporting the field that the API
+// server rejects.
 func TestRefsWithoutNameAreIgnored(t *testing.T) {
 	s := &appsapi.ServiceComponent{}
 	s.Env = []corev1.EnvVar{
@@ -23,7 +23,7 @@ func TestRefsWithoutNameAreIgnored(t *testing.T) {
 		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}},
 	}
 	want := []desired.Ref{{Kind: "Secret", Name: "web"}}
-	if diff := cmp.Diff(want, desired.Refs(appsapi.Component{Name: "web", Service: s})); diff != "" {
+	if diff := cmp.Diff(want, desired.Refs(desired.ExpandedComponent{Component: appsapi.Component{Name: "web", Service: s}})); diff != "" {
 		t.Errorf("refs (-want +got):\n%s", diff)
 	}
 }

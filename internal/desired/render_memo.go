@@ -2,14 +2,14 @@ package desired
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// renderMemo is a configuration that somebody has looked at and nobody has used.
+// renderMemo is a configuration that was rendered read-only and not used yet.
 type renderMemo struct {
 	live   runtime.Object
 	config *Config
 }
 
-// RenderReadOnly is Render for those who only look at the configuration and do not change it. What it
-// makes is kept for who renders next, so that a pass makes it once.
+// RenderReadOnly is Render for callers that do not change the configuration. The next Render of the same object
+// returns the same configuration, so that a reconcile renders it once.
 func (c Child) RenderReadOnly(live runtime.Object) (*Config, error) {
 	if c.memo == nil {
 		return c.Render(live)
@@ -24,7 +24,7 @@ func (c Child) RenderReadOnly(live runtime.Object) (*Config, error) {
 	return c.memo.config, nil
 }
 
-// memoizeRender lets Render return what Peek has made of the same object, once.
+// memoizeRender lets Render return the result of RenderReadOnly for the same object once.
 func (c *Child) memoizeRender() {
 	last, render := &renderMemo{}, c.Render
 	c.memo = last

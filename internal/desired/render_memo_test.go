@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestRenderReadOnlyIsReused makes a configuration once for who looks and for who uses it, and another one for who
-// looks afterwards: the one that was used has been changed.
+// TestRenderReadOnlyIsReused checks that RenderReadOnly and the next Render share one configuration, and that later
+// calls render again, because a used configuration has been changed.
 func TestRenderReadOnlyIsReused(t *testing.T) {
 	made := 0
 	child := Child{Render: func(runtime.Object) (*Config, error) {

@@ -13,12 +13,11 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// What is kept of a component that has data: the claims of its volumes, and the Secret with
-// the passwords to what is on them. They have no owner that could take them along, and it is
-// their labels that say whose they are: where the data of a component is, is found by
-// looking at what exists, never by computing a name.
+// A component with data has the claims of its volumes and the Secret with the credentials. They have no owner
+// reference, so that the garbage collector does not delete them. Their labels identify their owner: data is
+// found by listing existing objects, never by computing names.
 
-// The kinds of what is kept.
+// Kinds of retained objects.
 var (
 	KindClaim  = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
 	KindSecret = corev1.SchemeGroupVersion.WithKind("Secret")
@@ -30,35 +29,50 @@ type RetainedObject struct {
 	metav1.Object
 	// Claim is nil for a Secret.
 	Claim *corev1.PersistentVolumeClaim
+	keys  *appsapi.Keys
 }
 
-// Component is the one that it belongs to; nobody has said so yet of a claim that was just
-// made.
+// RetainedClaim returns a claim as retained data.
+func RetainedClaim(keys *appsapi.Keys, c *corev1.PersistentVolumeClaim) RetainedObject {
+	return RetainedObject{ID: ID{Kind: KindClaim, Name: c.Name}, Object: c, Claim: c, keys: keys}
+}
+
+// RetainedSecret returns a Secret, or its metadata, as retained data.
+func RetainedSecret(keys *appsapi.Keys, secret metav1.Object) RetainedObject {
+	return RetainedObject{ID: ID{Kind: KindSecret, Name: secret.GetName()}, Object: secret, keys: keys}
+}
+
+// RetainedClaimMetadata returns a claim of which only the metadata was read.
+func RetainedClaimMetadata(keys *appsapi.Keys, claim metav1.Object) RetainedObject {
+	return RetainedObject{ID: ID{Kind: KindClaim, Name: claim.GetName()}, Object: claim, keys: keys}
+}
+
+// Component returns the component that the object belongs to. A new claim has no component label yet.
 func (k RetainedObject) Component() string { return k.GetLabels()[appsapi.LabelComponent] }
 
-// WorkloadID is the label that it shares with its StatefulSet and the pods of that.
-func (k RetainedObject) WorkloadID() string { return k.GetLabels()[appsapi.LabelWorkload] }
+// WorkloadID returns the label value that the object shares with its StatefulSet and pods.
+func (k RetainedObject) WorkloadID() string { return k.GetLabels()[k.keys.Workload] }
 
-// MarkedRetained says whether it is kept although no component wants it.
-func (k RetainedObject) MarkedRetained() bool { return k.GetLabels()[appsapi.LabelRetained] == "true" }
+// MarkedRetained reports whether the object has the retained label, because no component uses it.
+func (k RetainedObject) MarkedRetained() bool { return k.GetLabels()[k.keys.Retained] == "true" }
 
-// Released says whether its owner has said that no component is meant to have it.
+// Released reports whether the user has released the data from its component.
 func (k RetainedObject) Released() bool {
-	return k.GetAnnotations()[appsapi.AnnotationReleased] == "true"
+	return k.GetAnnotations()[k.keys.Released] == "true"
 }
 
-// BelongsTo says whether it belongs to an application of this kind and name, this one or an
-// earlier one.
+// BelongsTo reports whether the object belongs to an application of this kind and name, including previous
+// applications.
 func (k RetainedObject) BelongsTo(owner Owner) bool {
 	l := k.GetLabels()
-	return l[appsapi.LabelInstance] == owner.Name && l[appsapi.LabelOwnerKind] == owner.KindLabel()
+	return l[appsapi.LabelInstance] == owner.Name && l[k.keys.OwnerKind] == owner.KindLabel()
 }
 
-// String names it.
+// String returns the kind and name.
 func (k RetainedObject) String() string { return k.Kind.Kind + " " + k.Name }
 
-// StatefulSetName is the name of the StatefulSet whose data it is. A label may have room only for a
-// hash of that, so it is taken from the name, and held against the label.
+// StatefulSetName returns the name of the StatefulSet that the data belongs to. The label can contain only a
+// hash of a long name, so the name is derived from the name of the object and verified with the label.
 func (k RetainedObject) StatefulSetName() string {
 	name := k.Name
 	if k.Claim == nil {
@@ -73,14 +87,14 @@ func (k RetainedObject) StatefulSetName() string {
 	return ""
 }
 
-// UsedBy says whether a pod that has not ended has a claim, or is of the set whose credentials
-// a Secret has.
+// UsedBy reports whether an active pod uses the object. A claim is used by the pods that mount it, a Secret by
+// all pods of its StatefulSet.
 func (k RetainedObject) UsedBy(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false
 	}
 	if k.Claim == nil {
-		return pod.Labels[appsapi.LabelWorkload] == k.WorkloadID()
+		return pod.Labels[k.keys.Workload] == k.WorkloadID()
 	}
 	for i := range pod.Spec.Volumes {
 		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == k.Claim.Name {
@@ -90,23 +104,23 @@ func (k RetainedObject) UsedBy(pod *corev1.Pod) bool {
 	return false
 }
 
-// RetainedLabels are those that say whose the data of a component is.
+// RetainedLabels returns the labels that identify the owner of data.
 func RetainedLabels(owner Owner, c Component) map[string]string {
-	l := childLabels(owner, appsapi.Component{Name: c.Name, Stateful: &appsapi.StatefulComponent{}})
-	l[appsapi.LabelWorkload] = c.WorkloadID
+	l := childLabels(owner, ExpandedComponent{Component: appsapi.Component{Name: c.Name, Stateful: &appsapi.StatefulComponent{}}})
+	l[owner.Keys.Workload] = c.WorkloadID
 	return l
 }
 
-// dataLocation is where the data of a component is.
+// dataLocation describes where the data of a component is.
 type dataLocation struct {
 	statefulSet string
 	retained    []RetainedObject
-	// conflict is why the component must not start.
+	// conflict describes why the component must not start.
 	conflict string
 }
 
-// locateData finds the data of every component that has some.
-func locateData(owner Owner, components []appsapi.Component, retained []RetainedObject) map[string]dataLocation {
+// locateData finds the data of all components.
+func locateData(owner Owner, components []ExpandedComponent, retained []RetainedObject) map[string]dataLocation {
 	locator := dataLocator{owner: owner, declared: map[string]bool{}, renamedFrom: map[string]bool{}, byComponent: map[string]map[string][]RetainedObject{}, byStatefulSet: map[string][]RetainedObject{}}
 	for _, c := range components {
 		locator.declared[c.Name] = true
@@ -127,24 +141,25 @@ func locateData(owner Owner, components []appsapi.Component, retained []Retained
 	out := map[string]dataLocation{}
 	for _, c := range components {
 		if c.Stateful != nil {
-			out[c.Name] = locator.locate(c)
+			out[c.Name] = locator.locateComponentData(c)
 		}
 	}
 	return out
 }
 
-// dataLocator looks for data.
+// dataLocator finds the data of components.
 type dataLocator struct {
 	owner Owner
-	// declared are the components of the spec, and taken those that one of them was before.
+	// declared are the components of the spec, renamedFrom the previous names of components.
 	declared, renamedFrom map[string]bool
-	// byComponent is what the application keeps, by component and StatefulSet.
+	// byComponent is the data of the application by component and StatefulSet.
 	byComponent map[string]map[string][]RetainedObject
-	// byStatefulSet is everything, by StatefulSet.
+	// byStatefulSet is all data by StatefulSet.
 	byStatefulSet map[string][]RetainedObject
 }
 
-func (f dataLocator) locate(c appsapi.Component) dataLocation {
+// locateComponentData returns the location of the existing data of a component, or else a new location.
+func (f dataLocator) locateComponentData(c ExpandedComponent) dataLocation {
 	sets := map[string]bool{}
 	for set := range f.byComponent[c.Name] {
 		sets[set] = true
@@ -156,7 +171,7 @@ func (f dataLocator) locate(c appsapi.Component) dataLocation {
 	}
 	switch names := slices.Sorted(maps.Keys(sets)); len(names) {
 	case 0:
-		return f.newLocation(c)
+		return f.newDataLocation(c)
 	case 1:
 		for _, k := range f.byStatefulSet[names[0]] {
 			if k.Component() != "" && !k.BelongsTo(f.owner) && !dataHasAdoptAnnotation(k) {
@@ -165,25 +180,25 @@ func (f dataLocator) locate(c appsapi.Component) dataLocation {
 		}
 		return dataLocation{statefulSet: names[0], retained: f.byStatefulSet[names[0]]}
 	default:
-		return dataLocation{statefulSet: names[0], conflict: fmt.Sprintf("There is data of component %q in more than one place, %s and %s, so it does not start with either. "+
-			"Take the label %s off the one that it is not to have",
+		return dataLocation{statefulSet: names[0], conflict: fmt.Sprintf("Data of component %q exists in more than one place: %s and %s. "+
+			"Remove the label %s from the objects that the component must not use",
 			c.Name, f.byStatefulSet[names[0]][0], f.byStatefulSet[names[1]][0], appsapi.LabelComponent)}
 	}
 }
 
-// newLocation is the home of a component that has no data yet.
-func (f dataLocator) newLocation(c appsapi.Component) dataLocation {
-	set := shortenTo(ResourceName(f.owner, c), maxStatefulSetName)
+// newDataLocation returns the location of the data of a component that has no data yet.
+func (f dataLocator) newDataLocation(c ExpandedComponent) dataLocation {
+	set := shortenTo(DeclaredName(f.owner, c), maxStatefulSetName)
 	location := dataLocation{statefulSet: set, retained: f.byStatefulSet[set]}
 	for _, k := range location.retained {
 		switch {
 		case dataHasAdoptAnnotation(k):
 		case k.Component() != "":
 			return dataLocation{statefulSet: set, conflict: f.occupiedMessage(c, k)}
-		case k.WorkloadID() == "": // a Secret that happens to have the name
-			return dataLocation{statefulSet: set, conflict: fmt.Sprintf("%s exists and is not Holdfast's, so component %q does not start with it. "+
-				"Delete it, give the component another name, or hand it over: kubectl annotate secret %s -n %s %s=true",
-				k, c.Name, k.Name, f.owner.Namespace, appsapi.AnnotationAdopt)}
+		case k.WorkloadID() == "": // another client created a Secret with this name
+			return dataLocation{statefulSet: set, conflict: fmt.Sprintf("%s exists and is not managed by Holdfast, so component %q does not start. "+
+				"Delete it, rename the component, or allow Holdfast to adopt it: kubectl annotate secret %s -n %s %s=true",
+				k, c.Name, k.Name, f.owner.Namespace, f.owner.Keys.Adopt)}
 		}
 	}
 	if len(location.retained) > 0 {
@@ -204,38 +219,38 @@ func (f dataLocator) newLocation(c appsapi.Component) dataLocation {
 	return location
 }
 
-// dataHasAdoptAnnotation says whether the owner of some data lets us have it.
+// dataHasAdoptAnnotation reports whether data has the annotation that allows its adoption.
 func dataHasAdoptAnnotation(k RetainedObject) bool {
-	return k.GetAnnotations()[appsapi.AnnotationAdopt] == "true"
+	return k.GetAnnotations()[k.keys.Adopt] == "true"
 }
 
-// occupiedMessage says that the place where the data would be is somebody else's.
-func (f dataLocator) occupiedMessage(c appsapi.Component, k RetainedObject) string {
+// occupiedMessage reports that the data at the location belongs to another component.
+func (f dataLocator) occupiedMessage(c ExpandedComponent, k RetainedObject) string {
 	l := k.GetLabels()
-	holder := fmt.Sprintf("component %q of %s %q", k.Component(), l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance])
+	holder := fmt.Sprintf("component %q of %s %q", k.Component(), l[k.keys.OwnerKind], l[appsapi.LabelInstance])
 	if k.BelongsTo(f.owner) && !f.declared[k.Component()] {
-		return fmt.Sprintf("%s has the data of %s, which left the spec, so component %q does not start with it. "+
-			"If it is the same component, say renamedFrom: %s; otherwise give the component another name", k, holder, c.Name, k.Component())
+		return fmt.Sprintf("%s belongs to %s, which was removed from the spec, so component %q does not start. "+
+			"If it is the same component, set renamedFrom: %s; otherwise rename the component", k, holder, c.Name, k.Component())
 	}
-	return fmt.Sprintf("%s has the data of %s, so component %q does not start with it. "+
-		"Give the component another name, or hand it over: kubectl annotate %s %s -n %s %s=true",
-		k, holder, c.Name, strings.ToLower(k.Kind.Kind), k.Name, f.owner.Namespace, appsapi.AnnotationAdopt)
+	return fmt.Sprintf("%s belongs to %s, so component %q does not start. "+
+		"Rename the component, or allow Holdfast to adopt it: kubectl annotate %s %s -n %s %s=true",
+		k, holder, c.Name, strings.ToLower(k.Kind.Kind), k.Name, f.owner.Namespace, f.owner.Keys.Adopt)
 }
 
-// startsEmptyMessage says that a component would start empty, although there is data that may be its.
-func (f dataLocator) startsEmptyMessage(c appsapi.Component, k RetainedObject) string {
-	return fmt.Sprintf("%q would start empty beside %s, which has the data of %q. "+
-		"If it is the same component, say renamedFrom: %s; if not: kubectl annotate pvc %s -n %s %s=true",
-		c.Name, k, k.Component(), k.Component(), k.Name, f.owner.Namespace, appsapi.AnnotationReleased)
+// startsEmptyMessage reports that a component would start with empty volumes although unclaimed data exists.
+func (f dataLocator) startsEmptyMessage(c ExpandedComponent, k RetainedObject) string {
+	return fmt.Sprintf("%q would start with empty volumes, although %s has the data of component %q. "+
+		"If it is the same component, set renamedFrom: %s; if not, release the data: kubectl annotate pvc %s -n %s %s=true",
+		c.Name, k, k.Component(), k.Component(), k.Name, f.owner.Namespace, f.owner.Keys.Released)
 }
 
-// RetainedWorkloadIDs are the labels by which data is found that may be that of the components of an
-// application, given what says by its own labels that it is the application's.
-func RetainedWorkloadIDs(owner Owner, components []appsapi.Component, retained []RetainedObject) []string {
+// RetainedWorkloadIDs returns the workload labels of all data that can belong to the components of an
+// application. retained is the data with the labels of the application.
+func RetainedWorkloadIDs(owner Owner, components []ExpandedComponent, retained []RetainedObject) []string {
 	var out []string
 	for _, c := range components {
 		if c.Stateful != nil {
-			out = append(out, WorkloadID(KindStatefulSet.Kind, shortenTo(ResourceName(owner, c), maxStatefulSetName)))
+			out = append(out, WorkloadID(KindStatefulSet.Kind, shortenTo(DeclaredName(owner, c), maxStatefulSetName)))
 		}
 	}
 	for _, k := range retained {
@@ -245,15 +260,14 @@ func RetainedWorkloadIDs(owner Owner, components []appsapi.Component, retained [
 	return slices.DeleteFunc(slices.Compact(out), func(w string) bool { return w == "" })
 }
 
-// RetainedFor is what matters to an application of all that is kept in its namespace.
-func RetainedFor(owner Owner, components []appsapi.Component, all []RetainedObject) []RetainedObject {
+// RetainedFor returns the data that is relevant to an application, out of all data of its namespace.
+func RetainedFor(owner Owner, components []ExpandedComponent, all []RetainedObject) []RetainedObject {
 	ours := slices.DeleteFunc(slices.Clone(all), func(k RetainedObject) bool { return !k.BelongsTo(owner) || k.WorkloadID() == "" })
 	workloads := RetainedWorkloadIDs(owner, components, ours)
 	return slices.DeleteFunc(slices.Clone(all), func(k RetainedObject) bool { return !slices.Contains(workloads, k.WorkloadID()) })
 }
 
-// SortRetained sorts by kind and name. A cache lists in any order, and what is said about data must
-// not change with it.
+// SortRetained sorts by kind and name, so that messages do not depend on the order of a cache.
 func SortRetained(retained []RetainedObject) []RetainedObject {
 	slices.SortFunc(retained, func(a, b RetainedObject) int {
 		return cmp.Or(cmp.Compare(a.Kind.Kind, b.Kind.Kind), cmp.Compare(a.Name, b.Name))
@@ -261,19 +275,19 @@ func SortRetained(retained []RetainedObject) []RetainedObject {
 	return retained
 }
 
-// CredentialSecrets are those that have, or will have, the credentials of components, and those that
-// credentials are copied from.
-func CredentialSecrets(owner Owner, components []appsapi.Component, retained []RetainedObject) (credentialRefs, sourceRefs []Ref) {
+// CredentialSecrets returns references to the Secrets with the credentials of components, existing or not, and
+// to the Secrets that the credentials are copied from.
+func CredentialSecrets(owner Owner, components []ExpandedComponent, retained []RetainedObject) (credentialRefs, sourceRefs []Ref) {
 	var locations map[string]dataLocation
 	for _, c := range components {
-		if c.Stateful == nil || len(c.Stateful.Credentials) == 0 {
+		if len(c.Credentials) == 0 {
 			continue
 		}
 		if locations == nil {
 			locations = locateData(owner, components, retained)
 		}
 		credentialRefs = append(credentialRefs, Ref{Kind: RefSecret, Name: locations[c.Name].statefulSet + authSuffix})
-		for _, credential := range c.Stateful.Credentials {
+		for _, credential := range c.Credentials {
 			if from := credential.SecretRef; from != nil {
 				sourceRefs = append(sourceRefs, Ref{Kind: RefSecret, Name: from.Name})
 			}
@@ -282,7 +296,7 @@ func CredentialSecrets(owner Owner, components []appsapi.Component, retained []R
 	return credentialRefs, sourceRefs
 }
 
-// UnusedRetained are the claims and credentials of an application that no component of it has.
+// UnusedRetained returns the claims and credentials of an application that no component uses.
 func UnusedRetained(owner Owner, components []Component, retained []RetainedObject) []RetainedObject {
 	used := map[ID]bool{}
 	for _, c := range components {

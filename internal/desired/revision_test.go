@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
 func TestNewRevision(t *testing.T) {
@@ -29,7 +31,7 @@ func TestNewRevision(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("without jobs (-want +got):\n%s", diff)
 	}
-	if jobs := RevisionJobHashes(got); jobs != nil {
+	if jobs := RevisionJobHashes(appsapi.DefaultKeys, got); jobs != nil {
 		t.Errorf("got jobs %v, want none", jobs)
 	}
 	want.Annotations = map[string]string{"apps.holdfast.dev/job-spec": "a,b"}
@@ -37,7 +39,7 @@ func TestNewRevision(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("with jobs (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"a", "b"}, RevisionJobHashes(got)); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b"}, RevisionJobHashes(appsapi.DefaultKeys, got)); diff != "" {
 		t.Errorf("jobs (-want +got):\n%s", diff)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// KindService is the kind of what leads to the pods of a service.
+// KindService is the kind of the Service.
 var KindService = corev1.SchemeGroupVersion.WithKind("Service")
 
-// service leads to the ports of a workload.
-func service(owner Owner, c appsapi.Component, name, workload string) Child {
+// service returns the Service of a workload.
+func service(owner Owner, c ExpandedComponent, name, workload string) Child {
 	return Child{
 		ID: ID{Kind: KindService, Name: name},
 		Render: func(live runtime.Object) (*Config, error) {
@@ -28,11 +28,12 @@ func service(owner Owner, c appsapi.Component, name, workload string) Child {
 	}
 }
 
-func renderService(owner Owner, c appsapi.Component, name, workload string, live *corev1.Service) (*Config, error) {
-	server := serverSpec(c)
+func renderService(owner Owner, c ExpandedComponent, name, workload string, live *corev1.Service) (*Config, error) {
+	server := longRunningSpec(c)
 	settings := server.Service
 	if live != nil && live.Spec.ClusterIP != "" && (live.Spec.ClusterIP == corev1.ClusterIPNone) != (settings.Type == appsapi.ServiceHeadless) {
-		return nil, &IncompatibleError{Message: "its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec"}
+		return nil, &IncompatibleError{Message: "its spec.clusterIP cannot change between None and an address; " +
+			"delete the Service to have it recreated, or change service.type in the spec"}
 	}
 	if live != nil && !metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: owner.UID}) {
 		if err := checkPortsCompatible(live.Spec.Ports, server.Ports); err != nil {
@@ -52,19 +53,19 @@ func renderService(owner Owner, c appsapi.Component, name, workload string, live
 		spec.WithSessionAffinity(settings.SessionAffinity)
 	}
 	spec.WithPorts(servicePorts(server.Ports)...)
-	// The pods of an adopted Deployment have our labels only after it was rolled: until
-	// its owner takes the annotation away, an adopted Service selects as it did.
-	if live == nil || !hasAdoptAnnotation(live) || len(live.Spec.Selector) == 0 || maps.Equal(live.Spec.Selector, podSelector(workload)) {
-		spec.WithSelector(podSelector(workload))
+	// The pods of an adopted Deployment get the new labels only with its next rollout: an adopted Service keeps
+	// its selector until a user removes the adopt annotation.
+	if live == nil || !hasAdoptAnnotation(owner.Keys, live) || len(live.Spec.Selector) == 0 || maps.Equal(live.Spec.Selector, podSelector(owner.Keys, workload)) {
+		spec.WithSelector(podSelector(owner.Keys, workload))
 	}
 	s := corev1ac.Service(name, owner.Namespace).
 		WithLabels(childLabels(owner, c)).
-		WithOwnerReferences(ownerReference(owner)).
+		WithOwnerReferences(ownerReferenceConfig(owner)).
 		WithSpec(spec)
 	for k, v := range settings.Annotations {
 		s.WithAnnotations(map[string]string{k: string(v)})
 	}
-	return newConfig(s, s.ObjectMetaApplyConfiguration)
+	return newConfig(owner.Keys, s, s.ObjectMetaApplyConfiguration)
 }
 
 func servicePorts(ports []appsapi.Port) []*corev1ac.ServicePortApplyConfiguration {
@@ -79,17 +80,17 @@ func servicePorts(ports []appsapi.Port) []*corev1ac.ServicePortApplyConfiguratio
 	return out
 }
 
-// checkPortsCompatible refuses a Service that is not ours yet and whose own ports cannot stay beside
-// ours: of several ports each needs a name of its own.
+// checkPortsCompatible rejects the adoption of a Service if its undeclared ports conflict with the declared
+// ports: in a Service with several ports, each port needs a unique name.
 func checkPortsCompatible(theirs []corev1.ServicePort, ours []appsapi.Port) error {
 	for _, t := range theirs {
 		if slices.ContainsFunc(ours, func(o appsapi.Port) bool { return o.Port == t.Port && protocol(o) == t.Protocol }) {
-			continue // becomes ours
+			continue // will be owned
 		}
 		for _, o := range ours {
 			if t.Name == "" || o.Name == "" || o.Name == t.Name {
-				return &IncompatibleError{Message: fmt.Sprintf("its port %d and port %d of the spec need names, and different ones, to be side by side; "+
-					"name them, or remove port %d there or add it to the spec", t.Port, o.Port, t.Port)}
+				return &IncompatibleError{Message: fmt.Sprintf("its port %d and port %d of the spec must have different names; "+
+					"name both ports, remove port %d from the Service, or add it to the spec", t.Port, o.Port, t.Port)}
 			}
 		}
 	}

@@ -20,9 +20,9 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-var stack = Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppStack", Namespace: "shop", Name: "shop", UID: "11111111-2222-3333-4444-555555555555"}
+var stack = Owner{Keys: appsapi.DefaultKeys, APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppStack", Namespace: "shop", Name: "shop", UID: "11111111-2222-3333-4444-555555555555"}
 
-// stackSpec is also what the contract test of package apply sends.
+// stackSpec is also used by the contract test of package apply.
 var stackSpec = func() string {
 	spec, err := os.ReadFile("testdata/specs/stack.yaml")
 	must(err)
@@ -37,16 +37,16 @@ var knownRefs = RefStates{
 	{Kind: "ConfigMap", Name: "all"}:                            refState("h1"),
 	{Kind: "ConfigMap", Name: "settings", Keys: "mode"}:         refState("h2"),
 	{Kind: "Secret", Name: "web", Keys: "more,token"}:           refState("h3"),
-	{Kind: "Secret", Name: "unrelated", Keys: "and not asked "}: refState("h4"),
+	{Kind: "Secret", Name: "unrelated", Keys: "not requested "}: refState("h4"),
 }
 
-func components(t *testing.T, spec string) []appsapi.Component {
+func components(t *testing.T, spec string) []ExpandedComponent {
 	t.Helper()
 	var out []appsapi.Component
 	if err := yaml.UnmarshalStrict([]byte(spec), &out); err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return ExpandComponents(out)
 }
 
 func TestGoldenStacks(t *testing.T) {
@@ -68,7 +68,7 @@ func TestGoldenStacks(t *testing.T) {
 			want, err := os.ReadFile(file)
 			must(err)
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("a difference in a pod template restarts every user's pods (-want +got):\n%s", diff)
+				t.Errorf("a difference in a pod template restarts the pods of all users (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -84,15 +84,15 @@ func TestBuildStack(t *testing.T) {
 		t.Errorf("got %+v", all)
 	}
 	if want := "shop-migrate-" + migrate.JobSpecHash; migrate.Workload.Name != want || len(migrate.JobSpecHash) != 10 {
-		t.Errorf("the Job is called %q, want %q", migrate.Workload.Name, want)
+		t.Errorf("the name of the Job is %q, want %q", migrate.Workload.Name, want)
 	}
 	if nightly.ProgressDeadlineSeconds != 60 || nightly.Workload.Name != "shop-nightly" || nightly.Workload.Kind.Kind != "CronJob" {
 		t.Errorf("got %+v", nightly)
 	}
 }
 
-// TestJobNames keeps the hash of the spec in names that are too long, and leaves room
-// for what Kubernetes appends to those of CronJobs.
+// TestJobNames: shortened names keep the hash of the spec, and names of CronJobs leave room for the suffix that
+// Kubernetes appends.
 func TestJobNames(t *testing.T) {
 	long := stack
 	long.Name = strings.Repeat("n", 60)
@@ -100,14 +100,14 @@ func TestJobNames(t *testing.T) {
 	all := Build(long, spec, ClusterState{})
 	job, cronJob := all[0], all[1]
 	if name := job.Workload.Name; len(name) > 63 || !strings.HasSuffix(name, "-"+job.JobSpecHash) {
-		t.Errorf("the Job is called %q", name)
+		t.Errorf("the name of the Job is %q", name)
 	}
 	if name := cronJob.Workload.Name; len(name) > 52 {
-		t.Errorf("the CronJob is called %q", name)
+		t.Errorf("the name of the CronJob is %q", name)
 	}
 }
 
-// TestJobSpecHash is what a job runs once for: neither its bindings nor what it depends on.
+// TestJobSpecHash: the hash depends on the job, but not on its bindings and dependencies.
 func TestJobSpecHash(t *testing.T) {
 	of := func(spec string) string { return Build(stack, components(t, spec), ClusterState{})[0].JobSpecHash }
 	base := of(`[{name: m, job: {image: a}}]`)
@@ -119,13 +119,13 @@ func TestJobSpecHash(t *testing.T) {
 		`[{name: m, job: {image: a, args: [x]}}]`:       false,
 	} {
 		if (of(spec) == base) != same {
-			t.Errorf("%s: the same is %v", spec, !same)
+			t.Errorf("%s: equal hashes: %t", spec, !same)
 		}
 	}
 }
 
-// TestExistingJobTemplateIsUnchanged renders a Job that exists with other bindings, as somebody else's
-// version of Holdfast might: what it runs stays what it is, and only its labels are held.
+// TestExistingJobTemplateIsUnchanged renders an existing Job with other bindings, as another version of Holdfast would:
+// the pod template is sent unchanged and is not owned.
 func TestExistingJobTemplateIsUnchanged(t *testing.T) {
 	child := Build(stack, components(t, stackSpec), ClusterState{RefStates: knownRefs})[3].Children[0]
 	first, err := child.Render(nil)
@@ -141,7 +141,7 @@ func TestExistingJobTemplateIsUnchanged(t *testing.T) {
 	again, err := Build(stack, components(t, moved), ClusterState{})[3].Children[0].Render(live)
 	must(err)
 	if again.Hash() != live.Annotations["apps.holdfast.dev/applied-hash"] {
-		t.Error("another binding is another wish")
+		t.Error("another binding changes the hash")
 	}
 	if again.ReplacesPods(live) {
 		t.Error("it would replace the pods of a job")
@@ -149,18 +149,18 @@ func TestExistingJobTemplateIsUnchanged(t *testing.T) {
 	fields, err := again.Fields()
 	must(err)
 	if _, held := fields["spec"].(map[string]any)["template"]; held {
-		t.Error("the pods of a job that exists are held")
+		t.Error("the configuration contains the pod template of an existing Job")
 	}
 	body, err = again.Patch(live.UID, "2")
 	must(err)
 	sent := &batchv1.Job{}
 	must(json.Unmarshal(body, sent))
 	if diff := cmp.Diff(live.Spec.Template, sent.Spec.Template); diff != "" {
-		t.Errorf("something else is sent than what is there, which the API server refuses:\n%s", diff)
+		t.Errorf("the sent template differs from the live template, which the API server rejects (-want +got):\n%s", diff)
 	}
 }
 
-// TestConsumedRefs decides which content pods are made with.
+// TestConsumedRefs checks which content pods are created with.
 func TestConsumedRefs(t *testing.T) {
 	ref := Ref{Kind: "Secret", Name: "web"}
 	live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
@@ -171,22 +171,22 @@ func TestConsumedRefs(t *testing.T) {
 		want  []refRecord
 	}{
 		"new":                       {RefStates{ref: refState("new")}, nil, []refRecord{{ref, refState("new")}}},
-		"not there":                 {nil, nil, nil},
+		"missing":                   {nil, nil, nil},
 		"changed":                   {RefStates{ref: refState("new")}, live, []refRecord{{ref, refState("new")}}},
-		"written without a change":  {RefStates{ref: refState("old")}, live, []refRecord{{ref, RefState{"uid", "3", "old"}}}},
-		"gone":                      {nil, live, []refRecord{{ref, RefState{"uid", "3", "old"}}}},
-		"nonsense in an annotation": {nil, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"apps.holdfast.dev/config-refs": "{"}}}, nil},
+		"new version, same content": {RefStates{ref: refState("old")}, live, []refRecord{{ref, RefState{"uid", "3", "old"}}}},
+		"deleted":                   {nil, live, []refRecord{{ref, RefState{"uid", "3", "old"}}}},
+		"invalid annotation":        {nil, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"apps.holdfast.dev/config-refs": "{"}}}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, consumedRefs([]Ref{ref}, tc.known, tc.live)); diff != "" {
+			if diff := cmp.Diff(tc.want, consumedRefs(appsapi.DefaultKeys, []Ref{ref}, tc.known, tc.live)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// TestFormerDependencies keeps in mind what pods on their way out may need.
+// TestFormerDependencies: dependencies of terminating pods stay recorded.
 func TestFormerDependencies(t *testing.T) {
 	rolling := appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: 1}
 	cases := map[string]struct {
@@ -194,32 +194,32 @@ func TestFormerDependencies(t *testing.T) {
 		status                appsv1.DeploymentStatus
 		deps, want            []string
 	}{
-		"nothing changed":                 {dependsOn: "a,b", deps: []string{"a", "b"}},
-		"about to lose one":               {dependsOn: "a,x", deps: []string{"a"}, want: []string{"x"}},
-		"lost one, old pods are there":    {dependsOn: "a", dependedOn: "x", status: rolling, deps: []string{"a"}, want: []string{"x"}},
-		"lost one, no old pod is left":    {dependsOn: "a", dependedOn: "x", deps: []string{"a"}},
-		"lost another meanwhile":          {dependsOn: "y", dependedOn: "x", status: rolling, want: []string{"x", "y"}},
-		"still in the spec, not needed":   {dependsOn: "a,b", deps: []string{"a"}, want: []string{"b"}},
-		"lost one that came back":         {dependsOn: "a", dependedOn: "b", status: rolling, deps: []string{"a"}, want: []string{"b"}},
-		"the same one in both":            {dependsOn: "x", dependedOn: "x", status: rolling, want: []string{"x"}},
-		"a change that nobody has seen":   {dependsOn: "", dependedOn: "x", status: appsv1.DeploymentStatus{ObservedGeneration: -1}, want: []string{"x"}},
-		"not there yet, nothing to lose ": {},
+		"unchanged":                    {dependsOn: "a,b", deps: []string{"a", "b"}},
+		"dependency removed":           {dependsOn: "a,x", deps: []string{"a"}, want: []string{"x"}},
+		"removed, with old pods":       {dependsOn: "a", dependedOn: "x", status: rolling, deps: []string{"a"}, want: []string{"x"}},
+		"removed, without old pods":    {dependsOn: "a", dependedOn: "x", deps: []string{"a"}},
+		"second dependency removed":    {dependsOn: "y", dependedOn: "x", status: rolling, want: []string{"x", "y"}},
+		"component still in the spec":  {dependsOn: "a,b", deps: []string{"a"}, want: []string{"b"}},
+		"previous dependency restored": {dependsOn: "a", dependedOn: "b", status: rolling, deps: []string{"a"}, want: []string{"b"}},
+		"the same dependency in both":  {dependsOn: "x", dependedOn: "x", status: rolling, want: []string{"x"}},
+		"generation not observed":      {dependsOn: "", dependedOn: "x", status: appsv1.DeploymentStatus{ObservedGeneration: -1}, want: []string{"x"}},
+		"no dependencies":              {},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			live := &appsv1.Deployment{Status: tc.status, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 				"apps.holdfast.dev/depends-on": tc.dependsOn, "apps.holdfast.dev/previous-depends-on": tc.dependedOn}}}
-			if got := formerDependencies(tc.deps, live, hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)); !slices.Equal(got, tc.want) {
+			if got := formerDependencies(appsapi.DefaultKeys, tc.deps, live, hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)); !slices.Equal(got, tc.want) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
 	}
-	if got := formerDependencies([]string{"a"}, nil, false); got != nil {
+	if got := formerDependencies(appsapi.DefaultKeys, []string{"a"}, nil, false); got != nil {
 		t.Errorf("got %v", got)
 	}
 }
 
-// A server is promised something whatever is said of it, and never more than it may use.
+// A server always has requests, which do not exceed its limits.
 func TestServerHasDefaultRequests(t *testing.T) {
 	for resources, want := range map[string]string{
 		`{}`:                       `{requests: {cpu: 100m, memory: 256Mi}}`,
@@ -233,9 +233,9 @@ func TestServerHasDefaultRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := db.DeepCopy()
-		got := ExpandDatabases([]appsapi.Component{{Name: "db", Database: &db}})[0].Stateful.Resources
+		got := ExpandComponents([]appsapi.Component{{Name: "db", Database: &db}})[0].Stateful.Resources
 		if !equality.Semantic.DeepEqual(got, expected) {
-			t.Errorf("of %s comes %v, want %s", resources, got, want)
+			t.Errorf("%s: got %v, want %s", resources, got, want)
 		}
 		if !equality.Semantic.DeepEqual(before, &db) {
 			t.Errorf("%s was changed", resources)

@@ -21,23 +21,22 @@ import (
 var KindStatefulSet = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
 const (
-	// maxStatefulSetName leaves room for the hash that Kubernetes appends in a label of the pods.
+	// maxStatefulSetName leaves room for the hash that Kubernetes appends to the name in a pod label.
 	maxStatefulSetName = 52
-	// statefulGracePeriod is how long a pod with data may take to end: what it holds in memory
-	// has to get to its volume.
+	// statefulGracePeriod is the time in seconds that a pod with data has to write its state to its volume.
 	statefulGracePeriod = 120
-	// statefulRevisionLimit is how many earlier templates Kubernetes keeps.
+	// statefulRevisionLimit is the number of previous pod templates that Kubernetes keeps.
 	statefulRevisionLimit = 5
 
 	headlessSuffix = "-headless"
 )
 
-// buildStateful says what a component with data needs. Where its data is decides what everything
-// is called but the Service: that has the name that the spec says now.
-func (rc renderContext) buildStateful(c appsapi.Component, d *Component) {
+// buildStateful builds a component with data. The location of the data determines all names except for the name
+// of the Service, which follows the spec.
+func (rc renderContext) buildStateful(c ExpandedComponent, d *Component) {
 	location := rc.dataLocations[c.Name]
 	s := c.Stateful
-	d.Type = componentType(c)
+	d.Type = TypeOf(c.Component)
 	d.ServiceName, d.ResourceName = d.ResourceName, location.statefulSet
 	d.Workload = ID{Kind: KindStatefulSet, Name: location.statefulSet}
 	d.WorkloadID = WorkloadID(KindStatefulSet.Kind, location.statefulSet)
@@ -45,7 +44,7 @@ func (rc renderContext) buildStateful(c appsapi.Component, d *Component) {
 	if err := validateStorage(s); err != nil && d.InvalidMessage == "" {
 		d.InvalidMessage = err.Error()
 	}
-	d.Data = &Data{Retained: location.retained, Conflict: location.conflict, Storage: s.Storage, Credentials: s.Credentials, Secret: location.statefulSet + authSuffix, Replicas: s.Replicas, OrphanedReplicas: rc.orphanedReplicas[c.Name]}
+	d.Data = &StatefulData{Retained: location.retained, Conflict: location.conflict, Storage: s.Storage, Credentials: c.Credentials, Secret: location.statefulSet + authSuffix, Replicas: s.Replicas, OrphanedReplicas: rc.orphanedReplicas[c.Name]}
 	d.Children = append(rc.withFiles(c, s.PodSettings, statefulSet(rc, c, location.statefulSet)), headlessService(rc.Owner, c, location.statefulSet))
 	if n := s.Update.ProgressDeadlineSeconds; n != 0 {
 		d.ProgressDeadlineSeconds = n
@@ -64,7 +63,7 @@ func (rc renderContext) buildStateful(c appsapi.Component, d *Component) {
 	}
 }
 
-func statefulSet(rc renderContext, c appsapi.Component, name string) Child {
+func statefulSet(rc renderContext, c ExpandedComponent, name string) Child {
 	return Child{
 		ID: ID{Kind: KindStatefulSet, Name: name},
 		Render: func(live runtime.Object) (*Config, error) {
@@ -74,21 +73,21 @@ func statefulSet(rc renderContext, c appsapi.Component, name string) Child {
 	}
 }
 
-func renderStatefulSet(rc renderContext, c appsapi.Component, name string, live *appsv1.StatefulSet) (*Config, error) {
+func renderStatefulSet(rc renderContext, c ExpandedComponent, name string, live *appsv1.StatefulSet) (*Config, error) {
 	workload := WorkloadID(KindStatefulSet.Kind, name)
-	if err := checkImmutableFields(name, live); err != nil {
+	if err := checkImmutableFields(rc.Keys, name, live); err != nil {
 		return nil, err
 	}
 	deps := dependencies(c)
-	refs := consumedRefs(Refs(c), rc.refStates, metaOrNil(live))
+	refs := consumedRefs(rc.Keys, Refs(c), rc.refStates, metaOrNil(live))
 	template, err := podTemplate(rc, c, workload, containerName, c.Stateful.ServerSpec, refs)
 	if err != nil {
 		return nil, &IncompatibleError{Message: err.Error()}
 	}
 	spec := appsv1ac.StatefulSetSpec().WithTemplate(template).
-		WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(workload))).
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(podSelector(rc.Keys, workload))).
 		WithServiceName(name + headlessSuffix).
-		// Otherwise a pod that cannot start would keep the mended one from taking its place.
+		// With OrderedReady, a pod that cannot start would block the rollout of a corrected template.
 		WithPodManagementPolicy(appsv1.ParallelPodManagement).
 		WithUpdateStrategy(appsv1ac.StatefulSetUpdateStrategy().WithType(appsv1.RollingUpdateStatefulSetStrategyType)).
 		WithRevisionHistoryLimit(statefulRevisionLimit).
@@ -101,26 +100,26 @@ func renderStatefulSet(rc renderContext, c appsapi.Component, name string, live 
 	spec.Replicas = c.Stateful.Replicas
 	set := appsv1ac.StatefulSet(name, rc.Namespace).
 		WithLabels(workloadLabels(rc.Owner, c, workload, c.Stateful.Image)).
-		WithOwnerReferences(ownerReference(rc.Owner)).
+		WithOwnerReferences(ownerReferenceConfig(rc.Owner)).
 		WithSpec(spec)
-	annotateList(set.ObjectMetaApplyConfiguration, appsapi.AnnotationDependsOn, deps)
-	annotateList(set.ObjectMetaApplyConfiguration, appsapi.AnnotationPreviousDependsOn, formerDependencies(deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
-	annotateRefs(set.ObjectMetaApplyConfiguration, refs)
-	hold, undo := statefulSetPodHold(spec)
-	config, err := newHoldableConfig(set, set.ObjectMetaApplyConfiguration, template, hold, undo)
+	annotateList(set.ObjectMetaApplyConfiguration, rc.Keys.DependsOn, deps)
+	annotateList(set.ObjectMetaApplyConfiguration, rc.Keys.PreviousDependsOn, formerDependencies(rc.Keys, deps, metaOrNil(live), live != nil && hasOldPods(live.Generation, live.Status.ObservedGeneration, live.Status.Replicas, live.Status.UpdatedReplicas)))
+	annotateRefs(rc.Keys, set.ObjectMetaApplyConfiguration, refs)
+	hold, undo := statefulSetPodHold(rc.Keys, spec)
+	config, err := newHoldableConfig(rc.Keys, set, set.ObjectMetaApplyConfiguration, template, hold, undo)
 	if err != nil {
 		return nil, err
 	}
-	if live != nil && !config.ReplacesPods(live) && !slices.Equal(dependsOnAnnotation(live), deps) {
-		live = live.DeepCopy() // as for a Deployment
-		live.Annotations[appsapi.AnnotationDependsOn] = strings.Join(deps, ",")
+	if live != nil && !config.ReplacesPods(live) && !slices.Equal(dependsOnAnnotation(rc.Keys, live), deps) {
+		live = live.DeepCopy() // as in renderDeployment
+		live.Annotations[rc.Keys.DependsOn] = strings.Join(deps, ",")
 		return renderStatefulSet(rc, c, name, live)
 	}
 	return config, sendClaimTemplates(config, spec, c.Stateful, live, rc.orphanedReplicas[c.Name])
 }
 
-// sendClaimTemplates sends the claim templates without holding them: they cannot change, so those
-// of a set that exists go along as they are. Growing makes the set anew.
+// sendClaimTemplates sends the claim templates without adding them to the configuration: they are immutable, so
+// the templates of an existing StatefulSet are sent unchanged. Expanding volumes recreates the StatefulSet.
 func sendClaimTemplates(config *Config, spec *appsv1ac.StatefulSetSpecApplyConfiguration, c *appsapi.StatefulComponent, live *appsv1.StatefulSet, running int32) error {
 	templates := claimTemplates(c.Storage)
 	if live != nil {
@@ -139,19 +138,19 @@ func sendClaimTemplates(config *Config, spec *appsv1ac.StatefulSetSpecApplyConfi
 		case c.Replicas != nil:
 		case live != nil:
 			spec.Replicas = live.Spec.Replicas
-		case running > 0: // one made anew has the pods of the one before
+		case running > 0: // a recreated StatefulSet keeps its pods
 			spec.WithReplicas(running)
 		}
 	}
 	return nil
 }
 
-// checkImmutableFields refuses a set whose fields that cannot change are not ours.
-func checkImmutableFields(name string, live *appsv1.StatefulSet) error {
+// checkImmutableFields rejects a StatefulSet whose immutable fields differ.
+func checkImmutableFields(keys *appsapi.Keys, name string, live *appsv1.StatefulSet) error {
 	if live == nil {
 		return nil
 	}
-	ours := podSelector(WorkloadID(KindStatefulSet.Kind, name))
+	ours := podSelector(keys, WorkloadID(KindStatefulSet.Kind, name))
 	field, want := "", ""
 	switch s := live.Spec; {
 	case s.Selector == nil || len(s.Selector.MatchExpressions) > 0 || !maps.Equal(s.Selector.MatchLabels, ours):
@@ -163,17 +162,18 @@ func checkImmutableFields(name string, live *appsv1.StatefulSet) error {
 	default:
 		return nil
 	}
-	return &IncompatibleError{Message: fmt.Sprintf("its spec.%s is not %s, and cannot change; delete StatefulSet %s with --cascade=orphan, so that it is made anew around its pods",
+	return &IncompatibleError{Message: fmt.Sprintf("its spec.%s is not %s, and the field is immutable; "+
+		"delete StatefulSet %s with --cascade=orphan to have it recreated without restarting its pods",
 		field, want, name)}
 }
 
-// statefulSetPodHold holds back the pod template.
-func statefulSetPodHold(spec *appsv1ac.StatefulSetSpecApplyConfiguration) (g podTemplateHold, undo func()) {
+// statefulSetPodHold holds back the pod template of a StatefulSet.
+func statefulSetPodHold(keys *appsapi.Keys, spec *appsv1ac.StatefulSetSpecApplyConfiguration) (g podTemplateHold, undo func()) {
 	template := spec.Template
 	return podTemplateHold{
 		remove: func() { spec.Template = nil },
 		restore: func(live metav1.Object) error {
-			ours, err := appsv1ac.ExtractStatefulSet(live.(*appsv1.StatefulSet), appsapi.FieldManager)
+			ours, err := appsv1ac.ExtractStatefulSet(live.(*appsv1.StatefulSet), keys.FieldManager)
 			if err == nil && ours.Spec != nil {
 				spec.Template = ours.Spec.Template
 			}
@@ -182,19 +182,19 @@ func statefulSetPodHold(spec *appsv1ac.StatefulSetSpecApplyConfiguration) (g pod
 	}, func() { spec.Template = template }
 }
 
-// headlessService gives each pod of a set a name that can be looked up, ready or not: those who
-// form a cluster have to find each other first.
-func headlessService(owner Owner, c appsapi.Component, set string) Child {
+// headlessService returns the Service that gives each pod a DNS name, ready or not: members of a cluster must
+// find each other before they are ready.
+func headlessService(owner Owner, c ExpandedComponent, set string) Child {
 	id := ID{Kind: KindService, Name: set + headlessSuffix}
 	return Child{ID: id, Render: func(runtime.Object) (*Config, error) {
 		spec := corev1ac.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithClusterIP(corev1.ClusterIPNone).
 			WithPublishNotReadyAddresses(true).
-			WithSelector(podSelector(WorkloadID(KindStatefulSet.Kind, set))).
+			WithSelector(podSelector(owner.Keys, WorkloadID(KindStatefulSet.Kind, set))).
 			WithPorts(servicePorts(c.Stateful.Ports)...)
 		s := corev1ac.Service(id.Name, owner.Namespace).
 			WithLabels(childLabels(owner, c)).
-			WithOwnerReferences(ownerReference(owner)).
+			WithOwnerReferences(ownerReferenceConfig(owner)).
 			WithSpec(spec)
-		return newConfig(s, s.ObjectMetaApplyConfiguration)
+		return newConfig(owner.Keys, s, s.ObjectMetaApplyConfiguration)
 	}}
 }

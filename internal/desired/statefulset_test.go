@@ -17,7 +17,7 @@ import (
 
 const statefulSpec = `[{name: db, dependsOn: [queue], stateful: {image: "db:1", storage: [{name: data, mountPath: /data, size: 1Gi}]}}]`
 
-// sentStatefulSet is the StatefulSet as the API server receives it.
+// sentStatefulSet returns the StatefulSet as sent to the API server.
 func sentStatefulSet(t *testing.T, config *Config) *appsv1.StatefulSet {
 	t.Helper()
 	body, err := config.Patch("", "1")
@@ -27,7 +27,7 @@ func sentStatefulSet(t *testing.T, config *Config) *appsv1.StatefulSet {
 	return set
 }
 
-// renderedPod is the pod of a stateful component that does not run yet.
+// renderedPod returns the pod spec of a new stateful component.
 func renderedPod(t *testing.T, c Component) corev1.PodSpec {
 	t.Helper()
 	config, err := c.Children[0].Render(nil)
@@ -44,7 +44,7 @@ func appliedStatefulSet(t *testing.T, spec string) *appsv1.StatefulSet {
 
 func TestImmutableFieldsOfStatefulSetMustMatch(t *testing.T) {
 	const selector = "its spec.selector is not map[app.kubernetes.io/managed-by:holdfast apps.holdfast.dev/workload:statefulset-shop-db]"
-	const next = ", and cannot change; delete StatefulSet shop-db with --cascade=orphan, so that it is made anew around its pods"
+	const next = ", and the field is immutable; delete StatefulSet shop-db with --cascade=orphan to have it recreated without restarting its pods"
 	for name, tc := range map[string]struct {
 		change func(s *appsv1.StatefulSetSpec)
 		want   string
@@ -116,13 +116,13 @@ func TestDependsOnDriftOfStatefulSetIsReverted(t *testing.T) {
 	must(err)
 	want := maps.Clone(made.Annotations())
 	live := appliedStatefulSet(t, statefulSpec)
-	live.Annotations[appsapi.AnnotationDependsOn] = "theirs"
+	live.Annotations[appsapi.DefaultKeys.DependsOn] = "theirs"
 	now, err := child.Render(live)
 	must(err)
 	if diff := cmp.Diff(want, now.Annotations()); diff != "" || now.Hash() != made.Hash() {
 		t.Errorf("hash %s, want %s; annotations (-want +got):\n%s", now.Hash(), made.Hash(), diff)
 	}
-	if live.Annotations[appsapi.AnnotationDependsOn] != "theirs" {
+	if live.Annotations[appsapi.DefaultKeys.DependsOn] != "theirs" {
 		t.Error("the live object was changed")
 	}
 }
@@ -138,11 +138,11 @@ func TestHoldPodTemplateOfStatefulSet(t *testing.T) {
 	config, err := Build(stack, components(t, updated), ClusterState{})[0].Children[0].Render(live)
 	must(err)
 	config.HoldPodTemplate(live)
-	must(config.KeepPodTemplate(live))
+	must(config.SendLivePodTemplate(live))
 	fields, err := config.Fields()
 	must(err)
 	if template, held := fields["spec"].(map[string]any)["template"]; held {
-		t.Errorf("the configuration holds the template %v", template)
+		t.Errorf("the configuration contains the template %v", template)
 	}
 	sent := sentStatefulSet(t, config)
 	want := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "db:1"}}}}
@@ -154,7 +154,7 @@ func TestHoldPodTemplateOfStatefulSet(t *testing.T) {
 	}
 }
 
-func TestKeepPodTemplateReportsUnreadableManagedFields(t *testing.T) {
+func TestSendLivePodTemplateReportsUnreadableManagedFields(t *testing.T) {
 	unreadable := []metav1.ManagedFieldsEntry{{
 		Manager: "holdfast", Operation: "Apply", APIVersion: "apps/v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"x:":{}}`),
 	}}
@@ -162,8 +162,8 @@ func TestKeepPodTemplateReportsUnreadableManagedFields(t *testing.T) {
 	live.ManagedFields = unreadable
 	config, err := Build(stack, components(t, statefulSpec), ClusterState{})[0].Children[0].Render(live)
 	must(err)
-	const want = "find out what is ours in shop-db: "
-	if err := config.KeepPodTemplate(live); err == nil || !strings.HasPrefix(err.Error(), want) {
+	const want = "extract the managed fields of shop-db: "
+	if err := config.SendLivePodTemplate(live); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %q and the cause", err, want)
 	}
 }
@@ -172,20 +172,22 @@ func TestValidateStorage(t *testing.T) {
 	const data = `storage: [{name: data, mountPath: /data, size: 1Gi}], `
 	for spec, want := range map[string]string{
 		data: "",
-		`storage: [{name: data, mountPath: /data, size: 0}]`: `storage "data" has a size of 0; ` +
-			`a volume has a size of more than 0, for example 20Gi`,
-		`storage: [{name: holdfast-files, mountPath: /data, size: 1Gi}]`: `storage "holdfast-files" has the name of the volume ` +
-			`with config.files; choose another name`,
+		`storage: [{name: data, mountPath: /data, size: 0}]`: `storage "data" has size 0; ` +
+			`the size must be greater than 0, for example 20Gi`,
+		`storage: [{name: holdfast-files, mountPath: /data, size: 1Gi}]`: `storage "holdfast-files" has the reserved name of the volume ` +
+			`for config.files; use another name`,
 		data + `volumes: [{name: tmp, mountPath: /tmp, emptyDir: {}}]`: "",
-		data + `volumes: [{name: data, mountPath: /tmp, emptyDir: {}}]`: `volumes and storage both have "data"; ` +
-			`choose another name for one of them`,
+		data + `volumes: [{name: data, mountPath: /tmp, emptyDir: {}}]`: `volumes and storage both contain "data"; ` +
+			`use another name for one of them`,
 		data + `volumes: [{name: tmp, mountPath: /data, emptyDir: {}}]`: `volume "tmp" and storage "data" are both mounted at /data; ` +
-			`choose another path for one of them`,
-		data + `config: {files: [{path: /data, content: a}]}`: `config.files has /data, where storage "data" is mounted; ` +
-			`choose another path for one of them`,
-		`storage: [{size: 0}], config: {files: [{path: /a, content: a}, {path: /a/b, content: a}]}`: "config.files has /a and /a/b, " +
-			"so /a would have to be a file and a folder; choose another path for one of them",
-		data + `podTemplateOverlay: {spec: {x: false}}`: `podTemplateOverlay is not part of a pod template: unknown field "spec.x"`,
+			`use another path for one of them`,
+		data + `config: {files: [{path: /data, content: a}]}`: `config.files contains /data, where storage "data" is mounted; ` +
+			`use another path for one of them`,
+		`storage: [{name: data, mountPath: /data/db, size: 1Gi}], config: {files: [{path: /data, content: a}]}`: `config.files contains /data, ` +
+			`and storage "data" is mounted at /data/db, but /data cannot be both a file and a directory; use another path for one of them`,
+		`storage: [{size: 0}], config: {files: [{path: /a, content: a}, {path: /a/b, content: a}]}`: "config.files contains /a and /a/b, " +
+			"but /a cannot be both a file and a directory; use another path for one of them",
+		data + `podTemplateOverlay: {spec: {x: false}}`: `podTemplateOverlay is not a valid pod template: unknown field "spec.x"`,
 	} {
 		c := Build(stack, components(t, `[{name: db, stateful: {image: a, `+spec+`}}]`), ClusterState{})[0]
 		if c.InvalidMessage != want {

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// validateContainer is what is wrong with a container, in the order of its fields.
+// validateContainer validates a container in the order of its fields.
 func validateContainer(c *corev1.Container) error {
 	for _, e := range c.Env {
 		if err := validateEnvVar(e); err != nil {
-			return fmt.Errorf("env: %q %w", e.Name, err)
+			return fmt.Errorf("env[%s] %w", e.Name, err)
 		}
 	}
 	for i, e := range c.EnvFrom {
@@ -43,9 +43,10 @@ func validateEnvVar(e corev1.EnvVar) error {
 	from := e.ValueFrom
 	switch {
 	case e.Name == "":
-		return errors.New("is no name; say how the variable is called")
+		return errors.New("has no name; set the name of the variable")
 	case len(validation.IsRelaxedEnvVarName(e.Name)) > 0:
-		return errors.New("is no name of a variable: it cannot have = or characters that are not printed; the value belongs into value")
+		return errors.New("is not a valid variable name: it must not contain = or non-printable characters; " +
+			"put only the name in name, and the value in value")
 	case from == nil:
 		return nil
 	case e.Value != "":
@@ -67,7 +68,8 @@ func validateEnvVar(e corev1.EnvVar) error {
 		return invalidReference("Secret", r.Name)
 	}
 	if r := from.FieldRef; r != nil && !isPodFieldPath(r.FieldPath) {
-		return fmt.Errorf("takes %q, which is no field of a pod that a variable can have; there are %s, metadata.labels['<name>'] and metadata.annotations['<name>']",
+		return fmt.Errorf("has fieldPath %q, which is not available to environment variables; "+
+			"use one of %s, metadata.labels['<name>'] and metadata.annotations['<name>']",
 			r.FieldPath, strings.Join(podFieldPaths, ", "))
 	}
 	return nil
@@ -75,7 +77,7 @@ func validateEnvVar(e corev1.EnvVar) error {
 
 func isOptional(o *bool) bool { return o != nil && *o }
 
-// podFieldPaths of a pod that variables can have.
+// podFieldPaths are the pod fields that are available to environment variables.
 var podFieldPaths = []string{
 	"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
 	"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
@@ -104,7 +106,7 @@ func validateResources(r corev1.ResourceRequirements) error {
 	}{{"requests", r.Requests}, {"limits", r.Limits}} {
 		for _, name := range slices.Sorted(maps.Keys(list.values)) {
 			if err := validateQuantity(name, list.values[name]); err != nil {
-				return fmt.Errorf("resources.%s has %q %w", list.name, name, err)
+				return fmt.Errorf("resources.%s.%s %w", list.name, name, err)
 			}
 		}
 	}
@@ -113,24 +115,26 @@ func validateResources(r corev1.ResourceRequirements) error {
 		limit, limited := r.Limits[name]
 		switch {
 		case limited && request.Cmp(limit) > 0:
-			return fmt.Errorf("resources.requests.%s (%s) is more than resources.limits.%s (%s); lower the one or raise the other", name, request.String(), name, limit.String())
+			return fmt.Errorf("resources.requests.%s (%s) exceeds resources.limits.%s (%s); "+
+				"lower the request or raise the limit", name, request.String(), name, limit.String())
 		case isExtendedResource(name) && (!limited || request.Cmp(limit) != 0):
-			return fmt.Errorf("resources.requests.%s cannot be shared; set resources.limits.%s to the same, %s", name, name, request.String())
+			return fmt.Errorf("resources.requests.%s is an extended resource and requires an equal limit; "+
+				"set resources.limits.%s to %s", name, name, request.String())
 		}
 	}
 	return nil
 }
 
-// validateResourceClaims is what is wrong with the devices of a pod that has no overlay: only there
-// they can be declared.
+// validateResourceClaims rejects resource claims without an overlay, because only an overlay can declare them.
 func validateResourceClaims(r corev1.ResourceRequirements) error {
 	if len(r.Claims) == 0 {
 		return nil
 	}
-	return fmt.Errorf("resources.claims names %q, which the pod does not have; declare it in podTemplateOverlay, as spec.resourceClaims, or remove it", r.Claims[0].Name)
+	return fmt.Errorf("resources.claims references %q, which the pod does not declare; "+
+		"declare it in spec.resourceClaims of podTemplateOverlay, or remove it", r.Claims[0].Name)
 }
 
-// isExtendedResource says whether a resource is one of a device, which is given out as a whole.
+// isExtendedResource reports whether a resource is an extended resource, which cannot be divided.
 func isExtendedResource(name corev1.ResourceName) bool {
 	domain, _, qualified := strings.Cut(string(name), "/")
 	return qualified && !strings.HasSuffix(domain, "kubernetes.io")
@@ -140,11 +144,11 @@ func validateQuantity(name corev1.ResourceName, q resource.Quantity) error {
 	known := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 	switch {
 	case !slices.Contains(known, name) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) && !strings.Contains(string(name), "/"):
-		return errors.New("which is no resource; there are cpu, memory and ephemeral-storage, and those of devices such as example.com/gpu")
+		return errors.New("is not a known resource; use cpu, memory, ephemeral-storage, or an extended resource such as example.com/gpu")
 	case q.Sign() < 0:
-		return fmt.Errorf("of %s; it cannot be less than 0", q.String())
+		return fmt.Errorf("is %s; it must not be negative", q.String())
 	case isExtendedResource(name) && q.MilliValue()%1000 != 0:
-		return fmt.Errorf("of %s; devices are given out as a whole, so it has to be a whole number", q.String())
+		return fmt.Errorf("is %s; an extended resource must be a whole number", q.String())
 	}
 	return nil
 }
@@ -158,14 +162,14 @@ func validateProbe(p *corev1.Probe, ports []corev1.ContainerPort, readiness bool
 		{"successThreshold", p.SuccessThreshold}, {"failureThreshold", p.FailureThreshold},
 	} {
 		if n.value < 0 {
-			return fmt.Errorf("has a %s of %d; it cannot be less than 0", n.name, n.value)
+			return fmt.Errorf("has %s %d; it must not be negative", n.name, n.value)
 		}
 	}
 	switch {
 	case !readiness && p.SuccessThreshold > 1:
-		return fmt.Errorf("has a successThreshold of %d; only a readiness probe may want more than 1", p.SuccessThreshold)
+		return fmt.Errorf("has successThreshold %d; only a readiness probe can have more than 1", p.SuccessThreshold)
 	case p.Exec != nil && len(p.Exec.Command) == 0:
-		return errors.New("has exec without a command; say what to run, for example exec: {command: [test, -e, /ready]}")
+		return errors.New("has exec without a command; set the command, for example exec: {command: [test, -e, /ready]}")
 	case p.HTTPGet != nil:
 		return validateProbePort(p.HTTPGet.Port, ports)
 	case p.TCPSocket != nil:
@@ -179,7 +183,7 @@ func validateProbe(p *corev1.Probe, ports []corev1.ContainerPort, readiness bool
 func validateProbePort(port intstr.IntOrString, ports []corev1.ContainerPort) error {
 	if port.Type == intstr.Int {
 		if port.IntVal < 1 || port.IntVal > 65535 {
-			return fmt.Errorf("asks port %d; ports go from 1 to 65535", port.IntVal)
+			return fmt.Errorf("has port %d; a port must be from 1 to 65535", port.IntVal)
 		}
 		return nil
 	}
@@ -193,7 +197,8 @@ func validateProbePort(port intstr.IntOrString, ports []corev1.ContainerPort) er
 		}
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("asks port %q, and no port has a name; say its number, or name the port in ports", port.StrVal)
+		return fmt.Errorf("has port %q, but no port has a name; use the port number, or name the port in ports", port.StrVal)
 	}
-	return fmt.Errorf("asks port %q, which is not in ports (%s); correct the name, or say a number", port.StrVal, strings.Join(names, ", "))
+	return fmt.Errorf("has port %q, which is not in ports (%s); "+
+		"correct the name, or use the port number", port.StrVal, strings.Join(names, ", "))
 }

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// The schema sees that a schedule has five fields; whether their numbers exist is too much
-// for it.
+// The schema checks that a schedule has five fields, but not the ranges of their values.
 
-// cronFields are the fields of a schedule in their order.
+// cronFields are the fields of a schedule in order.
 var cronFields = []struct {
 	name        string
 	first, last int
-	words       string // for the numbers from first on
+	words       string // names of the values from first to last
 }{
 	{name: "minute", first: 0, last: 59},
 	{name: "hour", first: 0, last: 23},
@@ -22,16 +21,17 @@ var cronFields = []struct {
 	{name: "day of the week", first: 0, last: 6, words: "sun mon tue wed thu fri sat"},
 }
 
-// validateSchedule is what is wrong with the schedule of a job.
+// validateSchedule validates the schedule of a job.
 func validateSchedule(schedule string) error {
 	parts := strings.Fields(schedule)
 	if len(parts) != len(cronFields) {
-		return nil // a word such as @daily: the schema knows them
+		return nil // a macro such as @daily, which the schema checks
 	}
 	for i, field := range cronFields {
 		for part := range strings.SplitSeq(parts[i], ",") {
 			if !isValidCronPart(part, field.first, field.last, strings.Fields(field.words)) {
-				return fmt.Errorf("schedule %q has %q as the %s, which goes from %d to %d; correct it, for example \"0 3 * * *\" for every night at three",
+				return fmt.Errorf("schedule %q has %q as the %s, which must be from %d to %d; "+
+					"correct it, for example \"0 3 * * *\" for every day at 03:00",
 					schedule, parts[i], field.name, field.first, field.last)
 			}
 		}
@@ -39,7 +39,8 @@ func validateSchedule(schedule string) error {
 	return nil
 }
 
-// isValidCronPart says whether a part of a field is right: *, 5, 1-5, each also with /2.
+// isValidCronPart reports whether a part of a field is valid: *, 5 or 1-5, each optionally with a step such as
+// /2.
 func isValidCronPart(part string, first, last int, words []string) bool {
 	number := func(s string) int {
 		for i, word := range words {

@@ -49,8 +49,8 @@ func volumeConfig(v appsapi.Volume) *corev1ac.VolumeApplyConfiguration {
 	return out
 }
 
-// fileMode is the mode of files. Kubernetes' own default is written down: left out after it
-// was set, it would be 0 to some versions.
+// fileMode returns the mode of files. The Kubernetes default is set explicitly: some versions of Kubernetes
+// reset a removed mode to 0.
 func fileMode(o *appsapi.ObjectVolume) int32 {
 	if o.DefaultMode != nil {
 		return *o.DefaultMode

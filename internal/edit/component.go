@@ -1,76 +1,62 @@
-// Package edit decides how the spec of an application becomes another one: restarted, suspended,
-// with another number of pods, or as it was before. Plugin and center share it, so that both do
-// the same.
+// Package edit changes the spec of an application: restart, suspend, scale, rotate passwords, and
+// roll back. The plugin and the application center share it, so that both behave the same.
 //
-// The deciding functions are pure: a spec as the API server has it goes in and is changed, and
-// what was decided comes out. A [Writer] brings it to the API server.
+// The editing functions are pure: they change a spec in memory and return the result. A [Writer]
+// updates the API server.
 //
-// Safety rule: nothing is written but the spec of an application, and only as it was when the
-// decision was made. Fields that this version does not know stay. No decision loses data.
+// Safety rule: only the spec of an application is written, and only if it has not changed since it was
+// read. Unknown fields are kept. No edit deletes data.
 package edit
 
 import (
 	"fmt"
 	"strings"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// componentSpecs are the components in a spec as the API server has it.
-func componentSpecs(spec map[string]any) []map[string]any {
-	var out []map[string]any
-	for _, entry := range objectList(spec, "components") {
-		out = append(out, entry.(map[string]any))
+// layoutOf returns the locations of the editable fields of an application. Applications of other operators
+// have none, because only their operator knows the meaning of their spec.
+func layoutOf(app appkind.Application) (*appkind.Layout, error) {
+	kind := appkind.Of(app)
+	if kind.Layout == nil {
+		return nil, appkind.UserErrorf("%s is managed by another operator; edit its spec: kubectl edit %s.%s %s -n %s",
+			appkind.Title(app), kind.Aliases[0], kind.Group, app.GetName(), app.GetNamespace())
 	}
-	return out
+	return kind.Layout, nil
 }
 
-// checkComponent refuses the name of a component that an application does not have. None means
-// the application as a whole.
-func checkComponent(app application.Application, spec map[string]any, component string) error {
+// selectComponents returns the component with a name, or all components if the name is empty.
+func selectComponents(app appkind.Application, layout *appkind.Layout, spec map[string]any, component string) ([]appkind.ComponentSpec, error) {
+	all := layout.Components(spec)
 	if component == "" {
-		return nil
+		return all, nil
 	}
-	if _, ok := app.(*appsapi.AppService); ok {
-		return application.UserErrorf("%s has no components; leave --component out", application.Title(app)).
-			WithNonCLIMessage("%s has no components; leave the component out", application.Title(app))
+	if layout.SingleComponent {
+		return nil, appkind.UserErrorf("%s has no components; omit --component", appkind.Title(app)).
+			WithNonCLIMessage("%s has no components; omit the component", appkind.Title(app))
 	}
 	var names []string
-	for _, c := range componentSpecs(spec) {
-		if componentName(c) == component {
-			return nil
+	for _, c := range all {
+		if c.Name == component {
+			return []appkind.ComponentSpec{c}, nil
 		}
-		names = append(names, componentName(c))
+		names = append(names, c.Name)
 	}
-	return noComponentError(app, component, names)
+	return nil, appkind.UserErrorf("%s has no component %q; it has %s", appkind.Title(app), component, strings.Join(names, ", "))
 }
 
-func noComponentError(app application.Application, component string, names []string) error {
-	return application.UserErrorf("%s has no component %q; it has %s", application.Title(app), component, strings.Join(names, ", "))
-}
-
-// longRunningSpec is the part of a component that has pods which go on, if it has one.
-func longRunningSpec(component map[string]any) map[string]any {
-	for _, field := range []string{"service", "stateful", "database"} {
-		if s, ok := component[field].(map[string]any); ok {
-			return s
-		}
-	}
-	return nil
-}
-
-// isSuspended says whether nothing happens to a component, or to the whole, before it is resumed.
+// isSuspended reports whether a component or its application is suspended.
 func isSuspended(spec, component map[string]any) bool {
 	all, _ := spec["suspend"].(bool)
 	own, _ := component["suspend"].(bool)
 	return all || own
 }
 
-// displayName names an application, or one of its components, at the beginning of a sentence.
-func displayName(app application.Application, component string) string {
+// displayName names an application or one of its components at the beginning of a sentence.
+func displayName(app appkind.Application, component string) string {
 	if component == "" {
-		return application.Title(app)
+		return appkind.Title(app)
 	}
-	return fmt.Sprintf("Component %q of %s", component, application.Title(app))
+	return fmt.Sprintf("Component %q of %s", component, appkind.Title(app))
 }

@@ -3,99 +3,50 @@ package edit
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
+	"github.com/holdfast-dev/holdfast/internal/objdiff"
+	"github.com/holdfast-dev/holdfast/internal/revision"
 )
 
-// keepRule is a field that going back leaves as it is now. In a path, components[componentName] stands for
-// each component, matched by its name; a path that ends so keeps which entries there are.
-type keepRule struct {
-	path string
-	// storage rules do not hold for what the operator has refused: nothing of it exists.
-	storage bool
-}
-
-// keepRules is everything that going back must not change: what volumes are, the data format that
-// a database server has brought them to, how they are opened, and what somebody has asked to
-// be done once. A new kind of component with data gets its lines here, and its name in known.
-//
-// Fields beside those that a revision remembers, such as deletionPolicy and suspend, are not
-// touched anyway. An image is restored where it is a program's; not where it is a database's,
-// which must never be started with an older version than its files.
-var keepRules = map[string][]keepRule{
-	"AppStack": {
-		{path: "components[name].suspend"},
-		{path: "components[name].service.update.restartedAt"},
-		{path: "components[name].stateful.update.restartedAt"},
-		{path: "components[name].stateful.credentials[key].secretRef"},
-		{path: "components[name].stateful.storage[name]", storage: true},
-		{path: "components[name].stateful.storage[name].size", storage: true},
-		{path: "components[name].stateful.storage[name].className", storage: true},
-		{path: "components[name].stateful.storage[name].accessMode", storage: true},
-		{path: "components[name].database.version"},
-		{path: "components[name].database.image"},
-		{path: "components[name].database.database"},
-		{path: "components[name].database.rootPasswordSecretRef"},
-		{path: "components[name].database.passwordSecretRef"},
-		{path: "components[name].database.rotation"},
-		{path: "components[name].database.update.restartedAt"},
-		{path: "components[name].database.storage", storage: true},
-	},
-	"CloudManager": {
-		{path: "db.rootPass"},
-		{path: "db.rootPasswordSecretRef"},
-		{path: "db.rotation"},
-		{path: "db.statefulSet.image"},
-		{path: "db.statefulSet.storage", storage: true},
-	},
-}
-
-// knownFields are the fields of a component. With one that is not known there may be data that no
-// rule is about.
+// knownFields are the supported fields of a component. An unknown field can have data that no keep rule
+// covers.
 var knownFields = []string{"name", "resourceName", "renamedFrom", "dependsOn", "bindings", "suspend", "service", "stateful", "job", "database"}
 
-// componentTypes are those of them of which a component has exactly one.
+// componentTypes are the fields of which a component has exactly one.
 var componentTypes = []string{"service", "stateful", "job", "database"}
 
-// applyKeepRules makes a spec have what it has now wherever a rule says so. refused are the components
-// whose storage is not kept.
-func applyKeepRules(kind string, target, now revisions.Spec, rejected []string) {
-	for _, r := range keepRules[kind] {
-		if r.storage && kind == "CloudManager" && slices.Contains(rejected, "db") {
-			continue
+// applyKeepRules copies the fields that a rollback leaves unchanged from the current spec. rejected
+// are the components whose storage change the operator has rejected.
+func applyKeepRules(rules []appkind.KeepRule, target, current revision.Spec, rejected []string) {
+	withoutRejected := maps.Clone(current)
+	withoutRejected["components"] = slices.DeleteFunc(slices.Clone(objectList(current, "components")), func(c any) bool {
+		return slices.Contains(rejected, componentName(c))
+	})
+	for _, r := range rules {
+		switch {
+		case !r.Storage:
+			copyPath(target, current, objdiff.ParsePath(r.Path))
+		case !slices.Contains(rejected, r.Component):
+			copyPath(target, withoutRejected, objdiff.ParsePath(r.Path))
 		}
-		from := now
-		if r.storage && kind == "AppStack" {
-			from = maps.Clone(now)
-			from["components"] = slices.DeleteFunc(slices.Clone(objectList(now, "components")), func(c any) bool {
-				return slices.Contains(rejected, componentName(c))
-			})
-		}
-		copyPath(target, from, strings.Split(r.path, "."))
 	}
 }
 
-// copyPath copies what a path leads to, and its absence.
-func copyPath(into, from map[string]any, path []string) {
-	field, key, isList := strings.Cut(strings.TrimSuffix(path[0], "]"), "[")
-	switch last := len(path) == 1; {
-	case isList && last:
-		copyEntryList(into, from, field, key)
-	case isList:
-		for _, entry := range objectList(into, field) {
-			if match := findByKey(objectList(from, field), key, entry.(map[string]any)[key]); match != nil {
-				copyPath(entry.(map[string]any), match, path[1:])
-			}
-		}
-	case last:
+// copyPath copies the value at a path, or deletes it if it is absent.
+func copyPath(into, from map[string]any, path objdiff.Path) {
+	field, rest := path[0].Name, path[1:]
+	switch {
+	case len(rest) == 0:
 		if value, ok := from[field]; ok {
 			into[field] = runtime.DeepCopyJSONValue(value)
 		} else {
 			delete(into, field)
 		}
+	case rest[0].Name == objdiff.AnyItem:
+		copyItems(into, from, field, rest[1:])
 	default:
 		nested, _ := into[field].(map[string]any)
 		fromNested, ok := from[field].(map[string]any)
@@ -105,22 +56,32 @@ func copyPath(into, from map[string]any, path []string) {
 		if nested == nil {
 			nested = map[string]any{}
 		}
-		copyPath(nested, fromNested, path[1:])
+		copyPath(nested, fromNested, rest)
 		if into[field] = nested; len(nested) == 0 {
 			delete(into, field)
 		}
 	}
 }
 
-// copyEntryList keeps which entries a list has. Those that are there in both are taken as they
-// are in into.
-func copyEntryList(into, from map[string]any, field, key string) {
+// copyItems copies a path within the items of a list. An empty path copies the set of items: items in both
+// lists stay unchanged.
+func copyItems(into, from map[string]any, field string, path objdiff.Path) {
+	key := objdiff.MergeKeys(field, nil)[0]
+	if len(path) > 0 {
+		for _, item := range objectList(into, field) {
+			m := item.(map[string]any)
+			if match := findByKey(objectList(from, field), key, m[key]); match != nil {
+				copyPath(m, match, path)
+			}
+		}
+		return
+	}
 	if into[field] == nil && from[field] == nil {
 		return
 	}
 	var out []any
-	for _, entry := range objectList(from, field) {
-		m := entry.(map[string]any)
+	for _, item := range objectList(from, field) {
+		m := item.(map[string]any)
 		if match := findByKey(objectList(into, field), key, m[key]); match != nil {
 			m = match
 		}
@@ -129,7 +90,7 @@ func copyEntryList(into, from map[string]any, field, key string) {
 	into[field] = out
 }
 
-// objectList are the objects of a list.
+// objectList returns the objects of a list field.
 func objectList(of map[string]any, field string) []any {
 	list, _ := of[field].([]any)
 	return slices.DeleteFunc(slices.Clone(list), func(e any) bool {

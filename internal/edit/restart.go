@@ -1,69 +1,66 @@
 package edit
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// RestartResult is what a restart is about.
+// RestartResult is the result of [Restart].
 type RestartResult struct {
-	app application.Application
-	// Components that restart; that of an AppService has its name.
+	app appkind.Application
+	// Components are the components that restart; that of an AppService has the name of the AppService.
 	Components []string
-	// Jobs are left out: they do not run again.
+	// Jobs are skipped, because they do not run again.
 	Jobs []string
-	// Suspended are those of Components that restart only once they are resumed.
+	// Suspended are the Components that restart only after they are resumed.
 	Suspended []string
 }
 
-// Restart asks for a restart in the spec of an application, or of one of its components. It sets
-// update.restartedAt and nothing else.
-func Restart(app application.Application, spec map[string]any, component string, now time.Time) (RestartResult, error) {
+// Restart requests a restart in the spec of an application or of one of its components. It only sets
+// update.restartedAt.
+func Restart(app appkind.Application, spec map[string]any, component string, now time.Time) (RestartResult, error) {
 	r := RestartResult{app: app}
-	if cm, ok := app.(*appsapi.CloudManager); ok {
-		return r, restartUnsupportedError(cm, component)
+	layout := appkind.Of(app).Layout
+	if layout == nil || !layout.Restart {
+		return r, restartUnsupportedError(app, component)
 	}
-	if err := checkComponent(app, spec, component); err != nil {
+	selected, err := selectComponents(app, layout, spec, component)
+	if err != nil {
 		return r, err
 	}
 	at := now.UTC().Format(time.RFC3339)
-	if _, ok := app.(*appsapi.AppService); ok {
-		setRestartedAt(spec, at)
-		r.Components = []string{app.GetName()}
-		if isSuspended(spec, nil) {
-			r.Suspended = r.Components
-		}
-		return r, nil
-	}
-	for _, c := range componentSpecs(spec) {
-		if component != "" && componentName(c) != component {
+	for _, c := range selected {
+		name := cmp.Or(c.Name, app.GetName())
+		if c.Server == nil {
+			r.Jobs = append(r.Jobs, name)
 			continue
 		}
-		s := longRunningSpec(c)
-		if s == nil {
-			r.Jobs = append(r.Jobs, componentName(c))
-			continue
-		}
-		setRestartedAt(s, at)
-		r.Components = append(r.Components, componentName(c))
-		if isSuspended(spec, c) {
-			r.Suspended = append(r.Suspended, componentName(c))
+		setRestartedAt(c.Server, at)
+		r.Components = append(r.Components, name)
+		if isSuspended(spec, c.Fields) {
+			r.Suspended = append(r.Suspended, name)
 		}
 	}
 	if len(r.Components) == 0 {
-		return r, application.UserErrorf("%s has nothing that could restart: %s; change the spec of a job to run it again", application.Title(app), r.skippedJobs())
+		return r, appkind.UserErrorf("%s has no component to restart: %s; change the spec of a job to run it again", appkind.Title(app),
+			r.skippedJobs())
 	}
 	return r, nil
 }
 
-// restartUnsupportedError says how to restart what has no field for it.
-func restartUnsupportedError(cm *appsapi.CloudManager, component string) error {
+// restartUnsupportedError explains how to restart an application whose kind has no restart field.
+func restartUnsupportedError(app appkind.Application, component string) error {
+	var reported []appsapi.ComponentStatus
+	if stack, ok := app.(appkind.Stack); ok {
+		reported = stack.StackStatus().Components
+	}
 	var children []string
-	for _, c := range cm.Status.Components {
+	for _, c := range reported {
 		switch {
 		case component != "" && c.Name != component:
 		case c.Type == appsapi.ComponentStateful, c.Type == appsapi.ComponentDatabase:
@@ -73,9 +70,11 @@ func restartUnsupportedError(cm *appsapi.CloudManager, component string) error {
 		}
 	}
 	if len(children) == 0 {
-		return application.UserErrorf("%s cannot be restarted: its kind has no field for that, and its status names no children; kubectl holdfast wait %s -n %s tells when there are some", application.Title(cm), cm.Name, cm.Namespace)
+		return appkind.UserErrorf("%s cannot be restarted: its kind has no restart field, and its status lists no workloads yet; to wait for "+
+			"them: kubectl holdfast wait %s -n %s", appkind.Title(app), app.GetName(), app.GetNamespace())
 	}
-	return application.UserErrorf("%s cannot be restarted by its spec: its kind has no field for that; restart its children, which the operator lets happen: kubectl rollout restart %s -n %s", application.Title(cm), strings.Join(children, " "), cm.Namespace)
+	return appkind.UserErrorf("%s cannot be restarted through its spec: its kind has no restart field; restart its workloads instead: "+
+		"kubectl rollout restart %s -n %s", appkind.Title(app), strings.Join(children, " "), app.GetNamespace())
 }
 
 func setRestartedAt(server map[string]any, at string) {
@@ -88,19 +87,19 @@ func setRestartedAt(server map[string]any, at string) {
 }
 
 func (r RestartResult) skippedJobs() string {
-	return fmt.Sprintf("jobs do not run again (%s)", strings.Join(r.Jobs, ", "))
+	return fmt.Sprintf("jobs are not restarted (%s)", strings.Join(r.Jobs, ", "))
 }
 
-// String says what restarts and what does not.
+// String returns a message with the restarted and the skipped components.
 func (r RestartResult) String() string {
 	var b strings.Builder
-	if _, ok := r.app.(*appsapi.AppService); ok {
-		fmt.Fprintf(&b, "%s restarts.", application.Title(r.app))
+	if layout := appkind.Of(r.app).Layout; layout != nil && layout.SingleComponent {
+		fmt.Fprintf(&b, "%s restarts.", appkind.Title(r.app))
 	} else {
-		fmt.Fprintf(&b, "%s restarts: %s.", application.Title(r.app), strings.Join(r.Components, ", "))
+		fmt.Fprintf(&b, "%s restarts: %s.", appkind.Title(r.app), strings.Join(r.Components, ", "))
 	}
 	if len(r.Jobs) > 0 {
-		fmt.Fprintf(&b, " Left out: %s.", r.skippedJobs())
+		fmt.Fprintf(&b, " Skipped: %s.", r.skippedJobs())
 	}
 	return b.String()
 }

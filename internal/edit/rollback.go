@@ -14,45 +14,48 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
-	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
+	"github.com/holdfast-dev/holdfast/internal/objdiff"
+	"github.com/holdfast-dev/holdfast/internal/revision"
+	"github.com/holdfast-dev/holdfast/internal/revision/reader"
 )
 
-// Rollback is what going back to a revision means.
+// Rollback is the plan of a rollback to a revision.
 type Rollback struct {
-	Target revisions.Revision
-	// Spec is what to write.
-	Spec revisions.Spec
-	// Changes against the spec of now.
-	Changes []revisions.SpecChange
-	// Retained are the differences to the revision: what it had, and what is kept instead.
-	Retained []revisions.SpecChange
-	// Notes say what becomes of data.
+	Target reader.Revision
+	// Spec is the new spec.
+	Spec revision.Spec
+	// Changes are the differences from the current spec to Spec.
+	Changes []revision.SpecChange
+	// Retained are the differences from the revision to Spec, because current values are kept.
+	Retained []revision.SpecChange
+	// Notes describe the effects on data.
 	Notes []string
 }
 
-// NotableRetained is what of Stays is news: not what revisions do not remember, such as a password, and not
-// names, which are in the notes.
-func (r *Rollback) NotableRetained() []revisions.SpecChange {
-	return slices.DeleteFunc(slices.Clone(r.Retained), func(c revisions.SpecChange) bool {
-		return c.Path == "renamedFrom" || c.Path == "rootPass" || c.Path == ""
+// NotableRetained returns Retained without fields that revisions do not record, such as passwords, and
+// without names, which are in the notes.
+func (r *Rollback) NotableRetained() []revision.SpecChange {
+	return slices.DeleteFunc(slices.Clone(r.Retained), func(c revision.SpecChange) bool {
+		return slices.Contains([]string{"", "renamedFrom", "rootPass"}, c.Path.String())
 	})
 }
 
-// RollbackPlanner is an application that may go back.
+// RollbackPlanner plans rollbacks of an application.
 type RollbackPlanner struct {
-	App application.Application
-	// CurrentSpec is its whole spec.
-	CurrentSpec revisions.Spec
-	Revisions   []revisions.Revision
+	App appkind.Application
+	// CurrentSpec is the complete stored spec.
+	CurrentSpec revision.Spec
+	Revisions   []reader.Revision
 }
 
-// NewRollbackPlanner reads the revisions of an application, and its spec as it is stored.
-func NewRollbackPlanner(ctx context.Context, c client.Client, app application.Application) (RollbackPlanner, *unstructured.Unstructured, error) {
+// NewRollbackPlanner reads the revisions of an application and its stored spec.
+func NewRollbackPlanner(ctx context.Context, c client.Client, app appkind.Application) (RollbackPlanner, *unstructured.Unstructured, error) {
 	if app.GetDeletionTimestamp() != nil {
-		return RollbackPlanner{}, nil, application.UserErrorf("%s is being deleted, and cannot go back; create it again from its manifest", application.Title(app))
+		return RollbackPlanner{}, nil, appkind.UserErrorf("%s is being deleted and cannot be rolled back; recreate it from its manifest",
+			appkind.Title(app))
 	}
-	all, err := revisions.List(ctx, c, app)
+	all, err := reader.List(ctx, c, app)
 	if err != nil {
 		return RollbackPlanner{}, nil, err
 	}
@@ -61,7 +64,7 @@ func NewRollbackPlanner(ctx context.Context, c client.Client, app application.Ap
 		return RollbackPlanner{}, nil, err
 	}
 	if raw.GetResourceVersion() != app.GetResourceVersion() && raw.GetGeneration() != app.GetGeneration() {
-		return RollbackPlanner{}, nil, changedMeanwhileError("%s is being changed by somebody else right now; run the same again", application.Title(app))
+		return RollbackPlanner{}, nil, changedMeanwhileError("%s is being changed by another client; retry", appkind.Title(app))
 	}
 	spec, _, err := unstructured.NestedMap(raw.Object, "spec")
 	if err != nil {
@@ -70,11 +73,11 @@ func NewRollbackPlanner(ctx context.Context, c client.Client, app application.Ap
 	return RollbackPlanner{App: app, CurrentSpec: spec, Revisions: all}, raw, nil
 }
 
-// Plan decides about the revision that is asked for; 0 is the newest healthy one with which
-// something would be different.
+// Plan plans a rollback to a revision; 0 means the newest healthy revision that differs from the
+// current spec.
 func (p RollbackPlanner) Plan(number int64) (*Rollback, error) {
 	if number != 0 {
-		r, err := revisions.Find(p.App, p.Revisions, number)
+		r, err := reader.Find(p.App, p.Revisions, number)
 		if err != nil {
 			return nil, err
 		}
@@ -89,21 +92,21 @@ func (p RollbackPlanner) Plan(number int64) (*Rollback, error) {
 			return d, err
 		}
 	}
-	const noRevision = "%s has no earlier revision with which everything was ready and anything would be different; "
-	const listHint = "kubectl holdfast history %s -n %s lists them"
-	args := []any{application.Title(p.App), p.App.GetName(), p.App.GetNamespace()}
-	return nil, application.UserErrorf(noRevision+"choose one with --to-revision: "+listHint, args...).
-		WithNonCLIMessage(noRevision+"choose one by its number: "+listHint, args...)
+	const noRevision = "%s has no earlier revision that was healthy and differs from the current spec; "
+	const listHint = "kubectl holdfast history %s -n %s"
+	args := []any{appkind.Title(p.App), p.App.GetName(), p.App.GetNamespace()}
+	return nil, appkind.UserErrorf(noRevision+"choose a revision with --to-revision, as listed by "+listHint, args...).
+		WithNonCLIMessage(noRevision+"choose a revision by its number, as listed by "+listHint, args...)
 }
 
-// PlanFor decides what going back to a revision means.
-func (p RollbackPlanner) PlanFor(r revisions.Revision) (*Rollback, error) {
-	kind := application.KindOf(p.App)
+// PlanFor plans a rollback to a revision.
+func (p RollbackPlanner) PlanFor(r reader.Revision) (*Rollback, error) {
+	kind := appkind.Of(p.App)
 	d := &Rollback{Target: r, Spec: runtime.DeepCopyJSON(p.CurrentSpec)}
 	for field, value := range runtime.DeepCopyJSON(r.Spec) {
-		d.Spec[field] = value // what is not remembered stays
+		d.Spec[field] = value // fields that revisions do not record keep their values
 	}
-	for _, spec := range []revisions.Spec{p.CurrentSpec, d.Spec} {
+	for _, spec := range []revision.Spec{p.CurrentSpec, d.Spec} {
 		if err := p.checkKnownFields(spec); err != nil {
 			return nil, err
 		}
@@ -113,7 +116,7 @@ func (p RollbackPlanner) PlanFor(r revisions.Revision) (*Rollback, error) {
 	if err := checkTypes(renamedCurrent, d.Spec, r.Number); err != nil {
 		return nil, err
 	}
-	applyKeepRules(kind, d.Spec, renamedCurrent, p.componentsWithRejectedStorage())
+	applyKeepRules(kind.History.KeepRules, d.Spec, renamedCurrent, p.componentsWithRejectedStorage())
 	p.restoreRemoved(d, renamedCurrent)
 	if err := p.checkRemoved(d, renamedCurrent); err != nil {
 		return nil, err
@@ -126,24 +129,28 @@ func (p RollbackPlanner) PlanFor(r revisions.Revision) (*Rollback, error) {
 	return d, err
 }
 
-// diffSpecs compares specs as the operator writes them down.
-func diffSpecs(kind string, before, after revisions.Spec) ([]revisions.SpecChange, error) {
-	beforeSpec, err := revisions.Canonical(kind, before)
+// diffSpecs compares specs in the form that the operator records.
+func diffSpecs(kind *appkind.Kind, before, after revision.Spec) ([]revision.SpecChange, error) {
+	beforeSpec, err := reader.Canonical(kind, before)
 	if err != nil {
 		return nil, err
 	}
-	afterSpec, err := revisions.Canonical(kind, after)
+	afterSpec, err := reader.Canonical(kind, after)
 	if err != nil {
 		return nil, err
 	}
-	return revisions.Diff(beforeSpec, afterSpec), nil
+	return revision.Diff(beforeSpec, afterSpec), nil
 }
 
-// checkKnownFields refuses what this version of the plugin does not know wherever there is data: the
-// rules would not be about it.
-func (p RollbackPlanner) checkKnownFields(spec revisions.Spec) error {
-	if _, ok := p.App.(*appsapi.CloudManager); ok {
-		return p.checkStrict("db", spec["db"], &appsapi.CloudManagerDatabase{})
+// checkKnownFields rejects unknown fields of components with data: the keep rules do not cover them.
+func (p RollbackPlanner) checkKnownFields(spec revision.Spec) error {
+	for _, c := range appkind.Of(p.App).Layout.Components(spec) {
+		if c.Data == nil {
+			continue
+		}
+		if err := p.checkStrict(c.Name, c.Data, c.DataType); err != nil {
+			return err
+		}
 	}
 	for _, c := range objectList(spec, "components") {
 		for field := range c.(map[string]any) {
@@ -151,18 +158,11 @@ func (p RollbackPlanner) checkKnownFields(spec revisions.Spec) error {
 				return p.unknownFieldError(componentName(c), field)
 			}
 		}
-		for field, into := range map[string]any{"stateful": &appsapi.StatefulComponent{}, "database": &appsapi.DatabaseComponent{}} {
-			if data := c.(map[string]any)[field]; data != nil {
-				if err := p.checkStrict(componentName(c), data, into); err != nil {
-					return err
-				}
-			}
-		}
 	}
 	return nil
 }
 
-// checkStrict reads a component with data as strictly as the API server does.
+// checkStrict decodes a component with data and rejects unknown fields.
 func (p RollbackPlanner) checkStrict(component string, data, into any) error {
 	content, err := json.Marshal(data)
 	if err != nil {
@@ -175,16 +175,17 @@ func (p RollbackPlanner) checkStrict(component string, data, into any) error {
 }
 
 func (p RollbackPlanner) unknownFieldError(component, what string) error {
-	const unknown = "component %q of %s has something that this version of the "
-	const next = " does not know (%s), so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints"
-	args := []any{component, application.Title(p.App), what}
-	return application.UserErrorf(unknown+"plugin"+next, args...).WithNonCLIMessage(unknown+"center"+next, args...)
+	const unknown = "component %q of %s has a field that this version of the "
+	const next = " does not support (%s), so a rollback could lose data; " +
+		"install the same version as the operator (kubectl holdfast version shows both versions)"
+	args := []any{component, appkind.Title(p.App), what}
+	return appkind.UserErrorf(unknown+"plugin"+next, args...).WithNonCLIMessage(unknown+"center"+next, args...)
 }
 
-// applyRenames lets the components of the revision that have another name now be these: without a
-// word about it they would be new ones, which refuse to start beside the data of the others.
-// It returns the spec of now under the names of the revision.
-func (p RollbackPlanner) applyRenames(d *Rollback) revisions.Spec {
+// applyRenames sets renamedFrom on components of the revision that have another name now. Otherwise they
+// would be new components, which conflict with the data of the current ones. It returns the current spec
+// with the names of the revision.
+func (p RollbackPlanner) applyRenames(d *Rollback) revision.Spec {
 	now := runtime.DeepCopyJSON(p.CurrentSpec)
 	current := objectList(now, "components")
 	for _, c := range objectList(d.Spec, "components") {
@@ -198,14 +199,15 @@ func (p RollbackPlanner) applyRenames(d *Rollback) revisions.Spec {
 		}
 		c.(map[string]any)["renamedFrom"] = newName
 		findByKey(current, "name", newName)["name"] = oldName
-		d.Notes = append(d.Notes, fmt.Sprintf("%q is called %q again; renamedFrom says so, and what it has stays its own.", newName, oldName))
+		d.Notes = append(d.Notes, fmt.Sprintf("%q is renamed back to %q; renamedFrom is set, so the component keeps its volumes and credentials.", newName,
+			oldName))
 	}
 	return now
 }
 
-// currentName is the name that a component of a revision has now, or nothing if it is gone.
+// currentName returns the current name of a component of a revision, or "" if it was removed.
 func (p RollbackPlanner) currentName(was string, number int64) string {
-	specs := []revisions.Spec{}
+	specs := []revision.Spec{}
 	for _, r := range p.Revisions {
 		if r.Number > number {
 			specs = append(specs, r.Spec)
@@ -222,14 +224,15 @@ func (p RollbackPlanner) currentName(was string, number int64) string {
 	return was
 }
 
-// checkTypes finds components that are something else now, which the API refuses.
-func checkTypes(now, target revisions.Spec, number int64) error {
+// checkTypes rejects a rollback that changes the type of a component, which the API does not allow.
+func checkTypes(now, target revision.Spec, number int64) error {
 	for _, c := range objectList(target, "components") {
 		current := findByKey(objectList(now, "components"), "name", componentName(c))
 		if current == nil || componentType(current) == componentType(c.(map[string]any)) {
 			continue
 		}
-		return application.UserErrorf("component %q is of type %s now and was of type %s in revision %d, and one cannot become the other; remove it from the spec first, which keeps its data with deletionPolicy Retain, and go back then",
+		return appkind.UserErrorf("component %q has type %s and had type %s in revision %d, but the type cannot change; remove the component "+
+			"from the spec first (deletionPolicy Retain keeps its data), then roll back",
 			componentName(c), componentType(current), componentType(c.(map[string]any)), number)
 	}
 	return nil
@@ -244,9 +247,9 @@ func componentType(component map[string]any) string {
 	return ""
 }
 
-// componentsWithRejectedStorage are the components whose storage the operator has refused.
+// componentsWithRejectedStorage returns the components whose storage change the operator has rejected.
 func (p RollbackPlanner) componentsWithRejectedStorage() []string {
-	status, ok := p.App.(interface{ StackStatus() *appsapi.StackStatus })
+	status, ok := p.App.(appkind.Stack)
 	if !ok || p.App.ApplicationStatus().ObservedGeneration != p.App.GetGeneration() {
 		return nil
 	}
@@ -259,14 +262,14 @@ func (p RollbackPlanner) componentsWithRejectedStorage() []string {
 	return out
 }
 
-// restoreRemoved prepares the components that were removed since: nobody has suspended them, and
-// their volumes may have grown before they went.
-func (p RollbackPlanner) restoreRemoved(d *Rollback, now revisions.Spec) {
+// restoreRemoved prepares components that were removed after the revision: they are not suspended, and
+// their volumes can have been expanded before the removal.
+func (p RollbackPlanner) restoreRemoved(d *Rollback, now revision.Spec) {
 	for _, entry := range objectList(d.Spec, "components") {
 		c := entry.(map[string]any)
 		if current := findByKey(objectList(now, "components"), "name", c["name"]); current != nil {
-			if hasData(c) { // its data is found by it
-				copyPath(c, current, []string{"resourceName"})
+			if hasData(c) { // the name of its volumes depends on it
+				copyPath(c, current, objdiff.Path{{Name: "resourceName"}})
 			}
 			continue
 		}
@@ -281,8 +284,8 @@ func (p RollbackPlanner) restoreRemoved(d *Rollback, now revisions.Spec) {
 	}
 }
 
-// growVolume makes a volume of a removed component as large as it was at last. Volumes never become
-// smaller, so the largest size that was healthy is what they have.
+// growVolume sets the size of a volume of a removed component to its last size. Volumes never shrink, so
+// this is the largest size of a healthy revision.
 func (p RollbackPlanner) growVolume(volume map[string]any, component string, number int64) {
 	for _, r := range p.Revisions {
 		if r.Number <= number || !r.Healthy {
@@ -299,7 +302,7 @@ func hasData(component map[string]any) bool {
 	return component["stateful"] != nil || component["database"] != nil
 }
 
-// storageVolumes are those of a component; that of a database has no name.
+// storageVolumes returns the volumes of a component; that of a database has no name.
 func storageVolumes(component map[string]any) []any {
 	if database, ok := component["database"].(map[string]any); ok {
 		return []any{database["storage"]}
@@ -317,10 +320,10 @@ func sizeLess(a, b any) bool {
 	return err == nil && x.Cmp(y) < 0
 }
 
-// retainedDataNote says which data a component that is added again will have.
+// retainedDataNote describes the data of a component that is added again.
 func (p RollbackPlanner) retainedDataNote(component string) string {
 	var claims []string
-	if status, ok := p.App.(interface{ StackStatus() *appsapi.StackStatus }); ok {
+	if status, ok := p.App.(appkind.Stack); ok {
 		for _, r := range status.StackStatus().Retained {
 			if r.Component == component {
 				claims = append(claims, r.Kind+" "+r.Name)
@@ -328,24 +331,26 @@ func (p RollbackPlanner) retainedDataNote(component string) string {
 		}
 	}
 	if len(claims) == 0 {
-		return fmt.Sprintf("%q is added again. status.retained names no data of it, so it starts with new, empty volumes.", component)
+		return fmt.Sprintf("%q is added again. status.retained lists no data for it, so it starts with new, empty volumes.", component)
 	}
-	return fmt.Sprintf("%q is added again and finds the data that was kept of it: %s.", component, strings.Join(claims, ", "))
+	return fmt.Sprintf("%q is added again with its retained data: %s.", component, strings.Join(claims, ", "))
 }
 
-// checkRemoved says what becomes of components that the revision does not have, and refuses to lose
-// their data.
-func (p RollbackPlanner) checkRemoved(d *Rollback, now revisions.Spec) error {
+// checkRemoved adds notes about components that the revision does not have, and rejects the rollback if
+// their data would be deleted.
+func (p RollbackPlanner) checkRemoved(d *Rollback, now revision.Spec) error {
 	for _, entry := range objectList(now, "components") {
 		c := entry.(map[string]any)
 		if !hasData(c) || findByKey(objectList(d.Spec, "components"), "name", c["name"]) != nil {
 			continue
 		}
 		if d.Spec["deletionPolicy"] == string(appsapi.DeletionDelete) {
-			return application.UserErrorf(`revision %d has no component %q, and deletionPolicy Delete would delete its data with it; keep the data first: kubectl patch %s %s -n %s --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`,
-				d.Target.Number, componentName(c), strings.ToLower(application.KindOf(p.App)), p.App.GetName(), p.App.GetNamespace())
+			return appkind.UserErrorf(`revision %d has no component %q, and deletionPolicy Delete would delete its data; retain the data first: kubectl patch %s %s -n %s --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`,
+				d.Target.Number, componentName(c), strings.ToLower(appkind.Of(p.App).Kind), p.App.GetName(), p.App.GetNamespace())
 		}
-		d.Notes = append(d.Notes, fmt.Sprintf("%q is not in revision %d: its pods end. Its volumes and credentials are kept, and found again when it is added again.", componentName(c), d.Target.Number))
+		d.Notes = append(d.Notes,
+			fmt.Sprintf("%q is not in revision %d: its pods are deleted. Its volumes and credentials are retained and reused when it is added "+
+				"again.", componentName(c), d.Target.Number))
 	}
 	return nil
 }

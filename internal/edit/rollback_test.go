@@ -9,31 +9,32 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
-	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
+	"github.com/holdfast-dev/holdfast/internal/revision"
+	"github.com/holdfast-dev/holdfast/internal/revision/reader"
 )
 
-func mustParse(t *testing.T, text string) revisions.Spec {
+func mustParse(t *testing.T, text string) revision.Spec {
 	t.Helper()
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out revisions.Spec
+	var out revision.Spec
 	if err := utiljson.Unmarshal(content, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// newPlanner is an application with a spec and earlier ones.
-func newPlanner(t *testing.T, app application.Application, now string, earlier ...string) RollbackPlanner {
+// newPlanner returns a planner for an application with this spec and these earlier revisions.
+func newPlanner(t *testing.T, app appkind.Application, now string, earlier ...string) RollbackPlanner {
 	t.Helper()
 	app.SetNamespace("prod")
 	app.SetName("shop")
 	b := RollbackPlanner{App: app, CurrentSpec: mustParse(t, now)}
 	for i, spec := range earlier {
-		b.Revisions = append(b.Revisions, revisions.Revision{Number: int64(i + 1), Healthy: true, Spec: mustParse(t, spec)})
+		b.Revisions = append(b.Revisions, reader.Revision{Number: int64(i + 1), Healthy: true, Spec: mustParse(t, spec)})
 	}
 	return b
 }
@@ -50,69 +51,69 @@ func TestRollbackSpec(t *testing.T) {
 	}
 	cases := map[string]struct {
 		now             string
-		earlier         []string // going back is to the first
+		earlier         []string // the rollback target is the first one
 		rejectedStorage []string
-		unhealthy       int // the number of a revision that never was healthy
+		unhealthy       int // number of a revision that was never healthy
 		want            string
 		notes           string
 	}{
 		"an image": {now: componentsSpec(web2), earlier: []string{componentsSpec(web1)}, want: componentsSpec(web1)},
-		"what is not remembered stays": {
+		"fields that are not recorded stay": {
 			now: `{suspend: true, deletionPolicy: Delete, revisionHistoryLimit: 3, fromTheFuture: 1, components: [` + web2 + `]}`, earlier: []string{componentsSpec(web1)},
 			want: `{suspend: true, deletionPolicy: Delete, revisionHistoryLimit: 3, fromTheFuture: 1, components: [` + web1 + `]}`,
 		},
-		"a component stays suspended, and is not suspended again": {
+		"suspend is not rolled back": {
 			now:     componentsSpec(`{name: a, suspend: true, service: {image: "2"}}`, `{name: b, service: {image: "2"}}`),
 			earlier: []string{componentsSpec(`{name: a, service: {image: "1"}}`, `{name: b, suspend: true, service: {image: "1"}}`, `{name: c, suspend: true, service: {image: "1"}}`)},
 			want:    componentsSpec(`{name: a, suspend: true, service: {image: "1"}}`, `{name: b, service: {image: "1"}}`, `{name: c, service: {image: "1"}}`),
 		},
-		"a restart is not undone, which would be another one": {
+		"restartedAt is not rolled back": {
 			now:     componentsSpec(`{name: a, service: {image: "2", update: {restartedAt: later}}}`, `{name: b, service: {image: "2", update: {maxSurge: 2}}}`),
 			earlier: []string{componentsSpec(`{name: a, service: {image: "1"}}`, `{name: b, service: {image: "1", update: {restartedAt: before}}}`)},
 			want:    componentsSpec(`{name: a, service: {image: "1", update: {restartedAt: later}}}`, `{name: b, service: {image: "1"}}`),
 		},
-		"volumes stay what they are, where they are mounted does not": {
+		"volumes stay, mount paths are rolled back": {
 			now:     componentsSpec(`{name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /new, size: 2Gi, className: fast}, {name: log, mountPath: /log, size: 1Gi}]}}`),
 			earlier: []string{componentsSpec(`{name: db, stateful: {image: "db:1", storage: [{name: tmp, mountPath: /tmp, size: 1Gi}, {name: data, mountPath: /old, size: 1Gi, accessMode: ReadWriteMany}]}}`)},
 			want:    componentsSpec(`{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /old, size: 2Gi, className: fast}, {name: log, mountPath: /log, size: 1Gi}]}}`),
 		},
-		"storage that was refused does not stay": {
+		"rejected storage is rolled back": {
 			now: componentsSpec(db("512Mi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 3Gi}]}}`), rejectedStorage: []string{"db"},
 			earlier: []string{componentsSpec(db("1Gi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 1Gi}]}}`)},
 			want:    componentsSpec(db("1Gi"), `{name: kv, stateful: {image: "2", storage: [{name: data, mountPath: /d, size: 3Gi}]}}`),
 		},
-		"where a password comes from stays": {
+		"password sources stay": {
 			now:     componentsSpec(`{name: db, stateful: {image: "db:2", credentials: [{key: password, env: B, secretRef: {name: new, key: p}}]}}`),
 			earlier: []string{componentsSpec(`{name: db, stateful: {image: "db:1", credentials: [{key: password, env: A}]}}`)},
 			want:    componentsSpec(`{name: db, stateful: {image: "db:1", credentials: [{key: password, env: A, secretRef: {name: new, key: p}}]}}`),
 		},
-		"the name by which data is found stays": {
+		"resourceName of data stays": {
 			now:     componentsSpec(`{name: db, resourceName: new, stateful: {image: "db:2"}}`, `{name: web, resourceName: new, service: {image: "2"}}`),
 			earlier: []string{componentsSpec(`{name: db, stateful: {image: "db:1"}}`, `{name: web, service: {image: "1"}}`)},
 			want:    componentsSpec(`{name: db, resourceName: new, stateful: {image: "db:1"}}`, `{name: web, service: {image: "1"}}`),
 		},
-		"a component with data was added since": {
+		"component with data was added later": {
 			now: componentsSpec(web1, db("1Gi")), earlier: []string{componentsSpec(web1)}, want: componentsSpec(web1),
-			notes: `"db" is not in revision 1: its pods end. Its volumes and credentials are kept, and found again when it is added again.`,
+			notes: `"db" is not in revision 1: its pods are deleted. Its volumes and credentials are retained and reused when it is added again.`,
 		},
-		"one was removed since, after it had grown": {
+		"component was removed after a volume expansion": {
 			now: componentsSpec(web1), earlier: []string{componentsSpec(web1, db("1Gi")), componentsSpec(web1, db("3Gi")), componentsSpec(web1, db("2Gi")), componentsSpec(web1)}, want: componentsSpec(web1, db("3Gi")),
-			notes: `"db" is added again and finds the data that was kept of it: PersistentVolumeClaim data-shop-db-0.`,
+			notes: `"db" is added again with its retained data: PersistentVolumeClaim data-shop-db-0.`,
 		},
-		"one was removed since, after it could not grow": {
+		"component was removed after a failed volume expansion": {
 			now: componentsSpec(web1), earlier: []string{componentsSpec(web1, db("1Gi")), componentsSpec(web1, db("8Gi")), componentsSpec(web1)}, unhealthy: 2, want: componentsSpec(web1, db("1Gi")),
-			notes: `"db" is added again and finds the data that was kept of it: PersistentVolumeClaim data-shop-db-0.`,
+			notes: `"db" is added again with its retained data: PersistentVolumeClaim data-shop-db-0.`,
 		},
-		"one of which nothing is left": {
+		"component was removed and its data deleted": {
 			now: componentsSpec(web1), earlier: []string{componentsSpec(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`)},
 			want:  componentsSpec(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`),
-			notes: `"kv" is added again. status.retained names no data of it, so it starts with new, empty volumes.`,
+			notes: `"kv" is added again. status.retained lists no data for it, so it starts with new, empty volumes.`,
 		},
-		"one was renamed since, twice": {
+		"component was renamed twice": {
 			now:     componentsSpec(strings.Replace(db("2Gi"), "name: db", "name: store, renamedFrom: database", 1)),
 			earlier: []string{componentsSpec(db("1Gi")), componentsSpec(strings.Replace(db("1Gi"), "name: db", "name: database, renamedFrom: db", 1))},
 			want:    componentsSpec(strings.Replace(db("2Gi"), "name: db", "name: db, renamedFrom: store", 1)),
-			notes:   `"store" is called "db" again; renamedFrom says so, and what it has stays its own.`,
+			notes:   `"store" is renamed back to "db"; renamedFrom is set, so the component keeps its volumes and credentials.`,
 		},
 	}
 	for name, tc := range cases {
@@ -138,7 +139,7 @@ func TestRollbackSpec(t *testing.T) {
 				t.Errorf("notes\n%s\nwant\n%s", got, tc.notes)
 			}
 			if diff := cmp.Diff(before, b.CurrentSpec); diff != "" {
-				t.Errorf("the spec of now was changed (-before +after):\n%s", diff)
+				t.Errorf("the current spec was changed (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -162,14 +163,14 @@ func TestRollbackKeepsCloudManagerDatabase(t *testing.T) {
 	}
 	later := newPlanner(t, app, strings.Replace(now, "rootPass: geheim", "backup: {keep: 7}", 1), earlier)
 	if _, err := later.PlanFor(later.Revisions[0]); err == nil || !strings.Contains(err.Error(), `(unknown field "backup")`) {
-		t.Errorf("a field of a later version: got %v", err)
+		t.Errorf("unknown field: got %v", err)
 	}
 	app.Status.Components = []appsapi.ComponentStatus{{Name: "db", Reason: "StorageChangeRejected"}}
 	if d, err = b.PlanFor(b.Revisions[0]); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(mustParse(t, strings.Replace(want, "size: 2Gi, class: fast", "size: 1Gi", 1)), d.Spec); diff != "" {
-		t.Errorf("spec with refused storage (-want +got):\n%s", diff)
+		t.Errorf("spec with rejected storage (-want +got):\n%s", diff)
 	}
 }
 
@@ -178,19 +179,19 @@ func TestRollbackRejections(t *testing.T) {
 		"data would be deleted": {
 			now:     `{deletionPolicy: Delete, components: [{name: web, service: {image: x}}, {name: db, stateful: {image: x}}]}`,
 			earlier: `{components: [{name: web, service: {image: x}}]}`,
-			want:    `revision 1 has no component "db", and deletionPolicy Delete would delete its data with it; keep the data first: kubectl patch appstack shop -n prod --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`,
+			want:    `revision 1 has no component "db", and deletionPolicy Delete would delete its data; retain the data first: kubectl patch appstack shop -n prod --type=merge -p '{"spec":{"deletionPolicy":"Retain"}}'`,
 		},
 		"another type": {
 			now: `{components: [{name: a, service: {image: x}}]}`, earlier: `{components: [{name: a, job: {image: x}}]}`,
-			want: `component "a" is of type service now and was of type job in revision 1, and one cannot become the other; remove it from the spec first, which keeps its data with deletionPolicy Retain, and go back then`,
+			want: `component "a" has type service and had type job in revision 1, but the type cannot change; remove the component from the spec first (deletionPolicy Retain keeps its data), then roll back`,
 		},
-		"a component of a later version": {
+		"unknown component type": {
 			now: `{components: [{name: a, cache: {engine: Redis}}]}`, earlier: `{components: [{name: a, service: {image: x}}]}`,
-			want: `component "a" of AppStack prod/shop has something that this version of the plugin does not know (cache), so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints`,
+			want: `component "a" of AppStack prod/shop has a field that this version of the plugin does not support (cache), so a rollback could lose data; install the same version as the operator (kubectl holdfast version shows both versions)`,
 		},
-		"a field of a later version, beside data": {
+		"unknown field of a component with data": {
 			now: `{components: [{name: a, stateful: {image: x}}]}`, earlier: `{components: [{name: a, stateful: {image: x, backup: {keep: 7}}}]}`,
-			want: `component "a" of AppStack prod/shop has something that this version of the plugin does not know (unknown field "backup"), so it cannot tell what to keep; use the version of the operator, which kubectl holdfast version prints`,
+			want: `component "a" of AppStack prod/shop has a field that this version of the plugin does not support (unknown field "backup"), so a rollback could lose data; install the same version as the operator (kubectl holdfast version shows both versions)`,
 		},
 	}
 	for name, tc := range cases {
@@ -203,7 +204,7 @@ func TestRollbackRejections(t *testing.T) {
 	}
 }
 
-// Without a number it is the newest healthy one with which anything would be different.
+// Without a number, Plan picks the newest healthy revision that differs from the current spec.
 func TestPlanPicksRevision(t *testing.T) {
 	web := func(image, more string) string {
 		return componentsSpec(`{name: web` + more + `, service: {image: "` + image + `"}}`)
@@ -216,14 +217,15 @@ func TestPlanPicksRevision(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.Target.Number != want {
-			t.Errorf("asked for %d: got revision %d, want %d", number, d.Target.Number, want)
+			t.Errorf("requested %d: got revision %d, want %d", number, d.Target.Number, want)
 		}
 	}
 	if _, err := b.Plan(9); err == nil {
-		t.Error("revision 9 does not exist")
+		t.Error("got no error for revision 9, which does not exist")
 	}
 	b.Revisions = b.Revisions[2:]
-	const want = "AppStack prod/shop has no earlier revision with which everything was ready and anything would be different; choose one with --to-revision: kubectl holdfast history shop -n prod lists them"
+	const want = "AppStack prod/shop has no earlier revision that was healthy and differs from the current spec; choose a revision with " +
+		"--to-revision, as listed by kubectl holdfast history shop -n prod"
 	if _, err := b.Plan(0); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

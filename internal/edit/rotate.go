@@ -5,42 +5,37 @@ import (
 	"strings"
 	"time"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// Rotate asks for other passwords in the spec of an application: of its databases, or of one of them. It
-// sets rotation.requestedAt and nothing else, and says what happens.
-func Rotate(app application.Application, spec map[string]any, component string, now time.Time) (string, error) {
+// Rotate requests a password rotation in the spec of an application, for all its databases or for one. It
+// only sets rotation.requestedAt, and returns a message.
+func Rotate(app appkind.Application, spec map[string]any, component string, now time.Time) (string, error) {
+	layout, err := layoutOf(app)
+	if err != nil {
+		return "", err
+	}
+	selected, err := selectComponents(app, layout, spec, component)
+	if err != nil {
+		return "", err
+	}
 	at := now.UTC().Format(time.RFC3339)
 	var names []string
-	switch app.(type) {
-	case *appsapi.CloudManager:
-		db, _ := spec["db"].(map[string]any)
-		if component != "" && component != "db" {
-			return "", noDatabaseError(app, component)
+	for _, c := range selected {
+		if c.Database == nil {
+			continue
 		}
-		requestRotation(db, at)
-		names = []string{"db"}
-	case *appsapi.AppStack:
-		if err := checkComponent(app, spec, component); err != nil {
-			return "", err
+		if c.Database["rootPasswordSecretRef"] != nil && c.Database["passwordSecretRef"] != nil {
+			return "", appkind.UserErrorf("both passwords of component %q of %s come from user-provided Secrets; change them there", c.Name,
+				appkind.Title(app))
 		}
-		for _, c := range componentSpecs(spec) {
-			db, ok := c["database"].(map[string]any)
-			if ok && (component == "" || componentName(c) == component) {
-				if db["rootPasswordSecretRef"] != nil && db["passwordSecretRef"] != nil {
-					return "", application.UserErrorf("both passwords of component %q of %s come from Secrets of yours; change them there", componentName(c), application.Title(app))
-				}
-				requestRotation(db, at)
-				names = append(names, componentName(c))
-			}
-		}
+		requestRotation(c.Database, at)
+		names = append(names, c.Name)
 	}
 	if len(names) == 0 {
 		return "", noDatabaseError(app, component)
 	}
-	return fmt.Sprintf("%s gets other passwords: %s.", application.Title(app), strings.Join(names, ", ")), nil
+	return fmt.Sprintf("%s: password rotation requested for %s.", appkind.Title(app), strings.Join(names, ", ")), nil
 }
 
 func requestRotation(database map[string]any, at string) {
@@ -52,9 +47,9 @@ func requestRotation(database map[string]any, at string) {
 	database["rotation"] = rotation
 }
 
-func noDatabaseError(app application.Application, component string) error {
+func noDatabaseError(app appkind.Application, component string) error {
 	if component != "" {
-		return application.UserErrorf("component %q of %s is no database, so it has no passwords that could be replaced", component, application.Title(app))
+		return appkind.UserErrorf("component %q of %s is not a database, so it has no passwords to rotate", component, appkind.Title(app))
 	}
-	return application.UserErrorf("%s has no database, so there are no passwords that could be replaced", application.Title(app))
+	return appkind.UserErrorf("%s has no database, so there are no passwords to rotate", appkind.Title(app))
 }

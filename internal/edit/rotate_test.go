@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
 func TestRotate(t *testing.T) {
@@ -19,21 +19,24 @@ func TestRotate(t *testing.T) {
 	const ownSecrets = "{components: [{name: db, database: {rootPasswordSecretRef: {name: a}, passwordSecretRef: {name: a}}}]}"
 	const two = "{components: [{name: db, database: {version: '11.8'}}, {name: log, database: {rotation: {everyDays: 3}}}, {name: web, service: {}}]}"
 	for _, c := range []struct {
-		app                   application.Application
+		app                   appkind.Application
 		spec, component, want string
 		message               string
 	}{
 		{stack, two, "", "{components: [{name: db, database: {version: '11.8', rotation: {requestedAt: AT}}}, {name: log, database: {rotation: {everyDays: 3, requestedAt: AT}}}, {name: web, service: {}}]}",
-			"AppStack prod/shop gets other passwords: db, log."},
+			"AppStack prod/shop: password rotation requested for db, log."},
 		{stack, two, "log", "{components: [{name: db, database: {version: '11.8'}}, {name: log, database: {rotation: {everyDays: 3, requestedAt: AT}}}, {name: web, service: {}}]}",
-			"AppStack prod/shop gets other passwords: log."},
-		{stack, two, "web", two, `component "web" of AppStack prod/shop is no database, so it has no passwords that could be replaced`},
+			"AppStack prod/shop: password rotation requested for log."},
+		{stack, two, "web", two, `component "web" of AppStack prod/shop is not a database, so it has no passwords to rotate`},
 		{stack, "{components: [{name: web, service: {}}]}", "", "{components: [{name: web, service: {}}]}",
-			"AppStack prod/shop has no database, so there are no passwords that could be replaced"},
-		{stack, ownSecrets, "", ownSecrets, `both passwords of component "db" of AppStack prod/shop come from Secrets of yours; change them there`},
-		{manager, "{db: {rootPass: x}}", "", "{db: {rootPass: x, rotation: {requestedAt: AT}}}", "CloudManager prod/shop gets other passwords: db."},
-		{manager, "{db: {rootPass: x}}", "front", "{db: {rootPass: x}}", `component "front" of CloudManager prod/shop is no database, so it has no passwords that could be replaced`},
-		{service, "{image: x}", "", "{image: x}", "AppService prod/shop has no database, so there are no passwords that could be replaced"},
+			"AppStack prod/shop has no database, so there are no passwords to rotate"},
+		{stack, ownSecrets, "", ownSecrets,
+			`both passwords of component "db" of AppStack prod/shop come from user-provided Secrets; change them there`},
+		{manager, "{db: {rootPass: x}}", "", "{db: {rootPass: x, rotation: {requestedAt: AT}}}",
+			"CloudManager prod/shop: password rotation requested for db."},
+		{manager, "{db: {rootPass: x}}", "front", "{db: {rootPass: x}}",
+			`component "front" of CloudManager prod/shop is not a database, so it has no passwords to rotate`},
+		{service, "{image: x}", "", "{image: x}", "AppService prod/shop has no database, so there are no passwords to rotate"},
 	} {
 		spec, want := parseSpec(t, c.spec), parseSpec(t, strings.ReplaceAll(c.want, "AT", `"2026-11-16T12:00:00Z"`))
 		message, err := Rotate(c.app, spec, c.component, time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC))
@@ -41,7 +44,7 @@ func TestRotate(t *testing.T) {
 			message = err.Error()
 		}
 		if message != c.message {
-			t.Errorf("%s %q: said %q, want %q", c.spec, c.component, message, c.message)
+			t.Errorf("%s %q: got %q, want %q", c.spec, c.component, message, c.message)
 		}
 		if diff := cmp.Diff(want, spec); diff != "" {
 			t.Errorf("%s %q (-want +got):\n%s", c.spec, c.component, diff)

@@ -4,117 +4,104 @@ import (
 	"fmt"
 	"strings"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// maxReplicas is what the API takes.
+// maxReplicas is the maximum that the API allows.
 const maxReplicas = 10000
 
-// ScaleResult is what became of the number of pods.
+// ScaleResult is the result of [Scale].
 type ScaleResult struct {
-	app application.Application
-	// Component is empty for an AppService, which is one itself.
+	app appkind.Application
+	// Component is empty for an AppService, which is a single component.
 	Component string
-	// Before is nil when the spec left the number alone.
+	// Before is nil if replicas was not set.
 	Before *int64
 	After  int64
-	// Suspended says that nothing happens before it is resumed.
+	// Suspended is set if the change takes effect only after the component is resumed.
 	Suspended bool
 }
 
-// Changed says whether the number is another one.
+// Changed reports whether the number of replicas changed.
 func (s ScaleResult) Changed() bool { return s.Before == nil || *s.Before != s.After }
 
-// Scale sets how many pods of an AppService run, or of a component, and nothing else.
-func Scale(app application.Application, spec map[string]any, component string, replicas int32) (ScaleResult, error) {
+// Scale sets the replicas of an AppService or of a component, and nothing else.
+func Scale(app appkind.Application, spec map[string]any, component string, replicas int32) (ScaleResult, error) {
 	s := ScaleResult{app: app, Component: component, After: int64(replicas)}
 	if replicas < 0 || replicas > maxReplicas {
-		return s, application.UserErrorf("%s cannot have %d pods; use a number from 0 to %d", displayName(app, component), replicas, maxReplicas)
+		return s, appkind.UserErrorf("%s cannot have %d pods; use a number from 0 to %d", displayName(app, component), replicas, maxReplicas)
 	}
-	target, err := scalableSpec(app, spec, component)
+	target, err := scalableComponent(app, spec, component)
 	if err != nil {
 		return s, err
 	}
-	if auto, ok := target["autoscaling"].(map[string]any); ok {
-		return s, application.UserErrorf("%s is scaled by its autoscaling, up to %v pods; change minReplicas and maxReplicas there, or remove it first: kubectl edit %s %s -n %s",
-			displayName(app, component), auto["maxReplicas"], strings.ToLower(application.KindOf(app)), app.GetName(), app.GetNamespace())
+	if auto, ok := target.Server["autoscaling"].(map[string]any); ok {
+		return s, appkind.UserErrorf("%s is scaled by its autoscaler, up to %v pods; change minReplicas and maxReplicas of autoscaling, or "+
+			"remove autoscaling first: kubectl edit %s %s -n %s",
+			displayName(app, component), auto["maxReplicas"], strings.ToLower(appkind.Of(app).Kind), app.GetName(), app.GetNamespace())
 	}
-	if before, ok := target["replicas"].(int64); ok {
+	if before, ok := target.Server["replicas"].(int64); ok {
 		s.Before = &before
 	}
-	target["replicas"] = s.After
-	s.Suspended = isSuspended(spec, findByKey(objectList(spec, "components"), "name", component))
+	target.Server["replicas"] = s.After
+	s.Suspended = isSuspended(spec, target.Fields)
 	return s, nil
 }
 
-// scalableSpec is the part of a spec that has the number of pods.
-func scalableSpec(app application.Application, spec map[string]any, component string) (map[string]any, error) {
-	switch app.(type) {
-	case *appsapi.AppService:
-		return spec, checkComponent(app, spec, component)
-	case *appsapi.CloudManager:
-		return cloudManagerServiceSpec(app, spec, component)
+// scalableComponent returns the component whose replicas are set. A database is one server: two on
+// the same data would destroy it.
+func scalableComponent(app appkind.Application, spec map[string]any, component string) (appkind.ComponentSpec, error) {
+	layout, err := layoutOf(app)
+	if err != nil {
+		return appkind.ComponentSpec{}, err
+	}
+	selected, err := selectComponents(app, layout, spec, component)
+	if err != nil {
+		return appkind.ComponentSpec{}, err
 	}
 	var scalableNames []string
-	for _, c := range componentSpecs(spec) {
-		if longRunningSpec(c) != nil && c["database"] == nil {
-			scalableNames = append(scalableNames, componentName(c))
+	for _, c := range layout.Components(spec) {
+		if c.Server != nil && c.Database == nil {
+			scalableNames = append(scalableNames, c.Name)
 		}
 	}
-	if component == "" {
-		return nil, componentRequiredError(app, scalableNames)
+	if component == "" && !layout.SingleComponent {
+		return appkind.ComponentSpec{}, componentRequiredError(app, scalableNames)
 	}
-	if err := checkComponent(app, spec, component); err != nil {
-		return nil, err
+	switch c := selected[0]; {
+	case c.Database != nil:
+		return c, notScalableError(app, scalableNames)
+	case c.Server == nil:
+		return c, appkind.UserErrorf("component %q of %s is a job and cannot be scaled; %s", component, appkind.Title(app),
+			scaleHint(scalableNames))
+	default:
+		return c, nil
 	}
-	c := findByKey(objectList(spec, "components"), "name", component)
-	if c["database"] != nil {
-		return nil, notScalableError(app, scalableNames)
-	}
-	s := longRunningSpec(c)
-	if s == nil {
-		return nil, application.UserErrorf("component %q of %s is a job, which runs once and has no number of pods; scale %s", component, application.Title(app), joinNames(scalableNames))
-	}
-	return s, nil
 }
 
-// cloudManagerServiceSpec is the service of a CloudManager. Its database is one server: two on the same data would
-// destroy it.
-func cloudManagerServiceSpec(app application.Application, spec map[string]any, component string) (map[string]any, error) {
-	names := []string{"identity", "front"}
-	switch component {
-	case "":
-		return nil, componentRequiredError(app, names)
-	case "db":
-		return nil, notScalableError(app, names)
-	case "identity", "front":
-		if service, ok := spec[component].(map[string]any); ok {
-			if deployment, ok := service["deployment"].(map[string]any); ok {
-				return deployment, nil
-			}
-		}
-	}
-	return nil, noComponentError(app, component, append([]string{"db"}, names...))
+func notScalableError(app appkind.Application, scalableNames []string) error {
+	return appkind.UserErrorf("the database of %s is a single server and cannot be scaled; %s", appkind.Title(app),
+		scaleHint(scalableNames))
 }
 
-func notScalableError(app application.Application, scalableNames []string) error {
-	return application.UserErrorf("the database of %s is one server and cannot be scaled; scale %s", application.Title(app), joinNames(scalableNames))
-}
-
-func componentRequiredError(app application.Application, names []string) error {
-	return application.UserErrorf("%s has several components, and each its own number of pods; say which one with --component: %s", application.Title(app), joinNames(names)).
-		WithNonCLIMessage("%s has several components, and each its own number of pods; say which component: %s", application.Title(app), joinNames(names))
-}
-
-func joinNames(names []string) string {
+func scaleHint(names []string) string {
 	if len(names) == 0 {
-		return "nothing: it has only jobs"
+		return "no component can be scaled"
 	}
-	return strings.Join(names, " or ")
+	return "scale " + joinNames(names)
 }
 
-// String says how many pods there are to be.
+func componentRequiredError(app appkind.Application, names []string) error {
+	if len(names) == 0 {
+		return appkind.UserErrorf("%s has no component that can be scaled", appkind.Title(app))
+	}
+	return appkind.UserErrorf("%s has several components; choose one with --component: %s", appkind.Title(app), joinNames(names)).
+		WithNonCLIMessage("%s has several components; choose one: %s", appkind.Title(app), joinNames(names))
+}
+
+func joinNames(names []string) string { return strings.Join(names, " or ") }
+
+// String returns a message with the number of pods.
 func (s ScaleResult) String() string {
 	pods := "pods"
 	if s.After == 1 {
@@ -123,9 +110,9 @@ func (s ScaleResult) String() string {
 	title := displayName(s.app, s.Component)
 	switch {
 	case !s.Changed():
-		return fmt.Sprintf("%s has %d %s in its spec already; nothing to do.", title, s.After, pods)
+		return fmt.Sprintf("%s already has %d %s in its spec; nothing to do.", title, s.After, pods)
 	case s.Before == nil:
-		return fmt.Sprintf("%s is scaled to %d %s; its spec left the number alone before.", title, s.After, pods)
+		return fmt.Sprintf("%s is scaled to %d %s; replicas was not set before.", title, s.After, pods)
 	}
 	return fmt.Sprintf("%s is scaled from %d to %d %s.", title, *s.Before, s.After, pods)
 }

@@ -4,36 +4,41 @@ import (
 	"fmt"
 	"strings"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// SuspendResult is what became of spec.suspend.
+// SuspendResult is the result of [Suspend].
 type SuspendResult struct {
-	app application.Application
-	// Component is empty when it is about the application as a whole.
+	app appkind.Application
+	// Component is empty for the application as a whole.
 	Component string
-	// Suspended says whether it is suspended now, Changed whether it was not so before.
+	// Suspended is the new value, and Changed reports whether it differs from the old one.
 	Suspended, Changed bool
-	// AppSuspended says whether the application as a whole is suspended now.
+	// AppSuspended is set if the application as a whole is suspended.
 	AppSuspended bool
-	// SuspendedComponents are suspended on their own.
+	// SuspendedComponents are the components that are suspended individually.
 	SuspendedComponents []string
 }
 
-// Suspend sets or unsets spec.suspend of an application, or of one of its components, and nothing
-// else.
-func Suspend(app application.Application, spec map[string]any, component string, suspend bool) (SuspendResult, error) {
+// Suspend sets or unsets suspend of an application or of one of its components, and nothing else.
+func Suspend(app appkind.Application, spec map[string]any, component string, suspend bool) (SuspendResult, error) {
 	s := SuspendResult{app: app, Component: component, Suspended: suspend}
-	if _, ok := app.(*appsapi.CloudManager); ok {
-		return s, application.UserErrorf("%s cannot be suspended: its kind has no field for that; to keep the operator from writing, stop it for all applications: kubectl scale deployment holdfast-operator -n holdfast-system --replicas=0", application.Title(app))
+	layout, err := layoutOf(app)
+	if err != nil {
+		return s, err
 	}
-	if err := checkComponent(app, spec, component); err != nil {
+	if !layout.Suspend {
+		return s, appkind.UserErrorf("%s cannot be suspended: its kind has no suspend field; to stop the operator from changing it, scale "+
+			"down the operator, which affects all applications: kubectl scale deployment holdfast-operator -n holdfast-system --replicas=0",
+			appkind.Title(app))
+	}
+	selected, err := selectComponents(app, layout, spec, component)
+	if err != nil {
 		return s, err
 	}
 	target := spec
 	if component != "" {
-		target = findByKey(objectList(spec, "components"), "name", component)
+		target = selected[0].Fields
 	}
 	suspended, _ := target["suspend"].(bool)
 	s.Changed = suspended != suspend
@@ -45,41 +50,46 @@ func Suspend(app application.Application, spec map[string]any, component string,
 		delete(target, "suspend")
 	}
 	s.AppSuspended, _ = spec["suspend"].(bool)
-	for _, c := range componentSpecs(spec) {
-		if suspended, _ := c["suspend"].(bool); suspended {
-			s.SuspendedComponents = append(s.SuspendedComponents, componentName(c))
+	if layout.SingleComponent {
+		return s, nil
+	}
+	for _, c := range layout.Components(spec) {
+		if suspended, _ := c.Fields["suspend"].(bool); suspended {
+			s.SuspendedComponents = append(s.SuspendedComponents, c.Name)
 		}
 	}
 	return s, nil
 }
 
-// Message say how it is now, and what to do about what is still suspended: resume makes the command
-// that resumes a component, or the whole if that is empty.
+// Message describes the result and the command to resume. resume returns the command that resumes a
+// component, or the application if the name is empty.
 func (s SuspendResult) Message(resume func(component string) string) string {
 	title := displayName(s.app, s.Component)
 	if s.Suspended {
 		word := "is suspended"
 		if !s.Changed {
-			word = "is suspended already"
+			word = "is already suspended"
 		}
-		return fmt.Sprintf("%s %s: what runs keeps running; nothing is repaired or updated. To go on: %s", title, word, resume(s.Component))
+		return fmt.Sprintf("%s %s: it keeps running unchanged; drift is not corrected and updates are not applied. To resume: %s", title, word,
+			resume(s.Component))
 	}
-	word, effect := "is no longer suspended", ": what changed meanwhile is repaired and applied now"
+	word, effect := "is no longer suspended", ": drift is corrected and pending changes are applied now"
 	if !s.Changed {
 		word, effect = "is not suspended", ""
 	}
 	switch {
 	case s.Component != "" && s.AppSuspended:
-		return fmt.Sprintf("%s %s, but the whole application is, so nothing happens to it. To go on: %s", title, word, resume(""))
+		return fmt.Sprintf("%s %s, but the application is suspended, so nothing changes. To resume: %s", title, word, resume(""))
 	case s.Component == "" && len(s.SuspendedComponents) > 0:
-		return fmt.Sprintf("%s %s%s, apart from what is suspended on its own: %s. To go on there, too: %s", title, word, effect, strings.Join(s.SuspendedComponents, ", "), resume(s.SuspendedComponents[0]))
+		return fmt.Sprintf("%s %s%s, except for components that are suspended individually: %s. To resume: %s", title, word, effect,
+			strings.Join(s.SuspendedComponents, ", "), resume(s.SuspendedComponents[0]))
 	case s.Changed:
 		return fmt.Sprintf("%s %s%s.", title, word, effect)
 	}
 	return title + " " + word + "; nothing to do."
 }
 
-// Resumes says whether something happens now that can be followed.
+// Resumes reports whether the change starts a rollout that can be followed.
 func (s SuspendResult) Resumes() bool {
 	return !s.Suspended && s.Changed && (s.Component == "" && len(s.SuspendedComponents) == 0 || s.Component != "" && !s.AppSuspended)
 }

@@ -36,7 +36,7 @@ func TestDocURLLinksToHeadingOfCode(t *testing.T) {
 	}
 	for _, e := range Catalog {
 		if got := headings[e.Code.DocURL()]; got != e.Code {
-			t.Errorf("%s leads to heading %q, want %q", e.Code.DocURL(), got, e.Code)
+			t.Errorf("%s links to heading %q, want %q", e.Code.DocURL(), got, e.Code)
 		}
 	}
 	if got := Code("FromNewerVersion").DocURL(); got != "" {

@@ -19,11 +19,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-// fixture is a fault as it was seen in a cluster, and what must be said about it.
+// fixture is a fault recorded in a cluster, and the cause that must be reported for it.
 type fixture struct {
 	Now  time.Time `json:"now"`
 	Code Code      `json:"code"`
-	// Workload is the workload that it is about, if there are several.
+	// Workload is the workload of the cause, if there are several.
 	Workload      string            `json:"of,omitempty"`
 	MissingRefs   []Ref             `json:"absent,omitempty"`
 	CompleteKinds []string          `json:"whole,omitempty"`
@@ -53,19 +53,19 @@ func readFixture(t *testing.T, file string) (Snapshot, fixture) {
 			t.Fatalf("%s: %v", file, err)
 		}
 		if !s.Add(obj) && obj.GetObjectKind().GroupVersionKind().Kind != "PodDisruptionBudget" {
-			t.Fatalf("%s: nothing is explained by a %T", file, obj)
+			t.Fatalf("%s: %T explains nothing", file, obj)
 		}
 	}
 	return s, f
 }
 
-// formatCause is a cause as the golden file has it.
+// formatCause formats a cause for the golden file.
 func formatCause(c Cause) string {
 	return fmt.Sprintf("%s (%s) %s\n  %s\n  fix: %s\n", c.Code, c.Severity, c.Object, c.Message, c.Fix)
 }
 
-// TestCauses holds every cause against objects as a real cluster has them, and the exact
-// sentences that people read. What is kept of pods by the operator must tell the same.
+// TestCauses checks every cause, with its exact message and fix, against objects recorded in a real
+// cluster. The projected pods in the cache of the operator must lead to the same cause.
 func TestCauses(t *testing.T) {
 	files, err := filepath.Glob(causesDir + "/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -79,7 +79,7 @@ func TestCauses(t *testing.T) {
 		causes := Explain(s, f.Now).Causes
 		i := slices.IndexFunc(causes, func(c Cause) bool { return c.Code == f.Code })
 		if i < 0 {
-			t.Errorf("%s: there is no %s in %v", file, f.Code, causes)
+			t.Errorf("%s: cause %s is missing in %v", file, f.Code, causes)
 			continue
 		}
 		shown[f.Code] = true
@@ -91,38 +91,38 @@ func TestCauses(t *testing.T) {
 		}
 		if projected := Explain(s, f.Now).Causes; !slices.ContainsFunc(projected, func(c Cause) bool { return c.Code == f.Code && c.Message == causes[i].Message }) &&
 			!slices.Contains(needsFullPod, f.Code) {
-			t.Errorf("%s: of what the operator keeps of pods follows %v, want %s", file, projected, causes[i].Message)
+			t.Errorf("%s: projected pods lead to %v, want %s", file, projected, causes[i].Message)
 		}
 	}
 	for _, e := range Catalog {
 		if !shown[e.Code] && !slices.Contains(coveredElsewhere, e.Code) {
-			t.Errorf("there is no fixture of %s in %s", e.Code, causesDir)
+			t.Errorf("no fixture for %s in %s", e.Code, causesDir)
 		}
 	}
 	golden.CheckFile(t, "testdata/causes.txt", all.String())
 	golden.CheckFile(t, "../../docs/user/causes.md", string(renderCausesPage(examples)))
 }
 
-// renderCausesPage is what people read about all causes.
+// renderCausesPage renders docs/user/causes.md.
 func renderCausesPage(examples map[Code][]Cause) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `# Causes
 
 <!-- Generated from internal/explain by go test ./internal/explain -update. -->
 
-Everything that Holdfast knows to be a reason why an application is not ready, or worth knowing about one. The
-codes are in `+"`status.causes`"+`, in `+"`kubectl holdfast why -o json`"+` and in the answers of every other program of
-Holdfast; they stay the same. An *error* explains why something is not ready, a *notice* does not.
-[why.md](why.md) says how causes are found and ranked.
+This page lists all causes that Holdfast reports for an application that is not ready. The codes appear in
+`+"`status.causes`"+`, in `+"`kubectl holdfast why -o json`"+` and in the HTTP API of the application center, and do not change
+between versions. An *error* explains why an application is not ready; a *notice* is additional information.
+[why.md](why.md) explains how causes are found and ranked.
 
-| code | | means |
+| code | severity | description |
 | --- | --- | --- |
 `)
 	for _, e := range Catalog {
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", e.Code, anchor(e.Code), e.Severity, e.Description)
 	}
 	for _, e := range Catalog {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\nRead from: %s.\n", e.Code, e.Description, e.Source)
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\nDetected from: %s.\n", e.Code, e.Description, e.Source)
 		for _, c := range examples[e.Code] {
 			fmt.Fprintf(&b, "\n> %s\n>\n> Fix: %s\n", c.Message, c.Fix)
 		}
@@ -131,9 +131,9 @@ Holdfast; they stay the same. An *error* explains why something is not ready, a 
 }
 
 var (
-	// needsFullPod are causes that who keeps only part of pods does not see.
+	// needsFullPod are causes that projected pods do not show.
 	needsFullPod = []Code{SelectorMismatch, PortMismatch, UpdateBlocked}
-	// coveredElsewhere are causes that follow from more than one component: internal/inspect and the
-	// operator name them.
+	// coveredElsewhere are causes that need more than one component: internal/inspect and the
+	// operator report them.
 	coveredElsewhere = []Code{DependencyWait, FieldConflict, NamespaceTerminating}
 )

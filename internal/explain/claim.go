@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// bindGrace is how long a claim may be pending without a word.
+	// bindGrace is how long a claim can be pending before it is reported.
 	bindGrace = 15 * time.Second
-	// provisionGrace is how long a provisioner may take before it counts as silent, and a
-	// node to grow a volume.
+	// provisionGrace is how long a provisioner can take to create a volume, and a node to expand
+	// its file system, before it is reported.
 	provisionGrace = 2 * time.Minute
 )
 
-// Reasons of events about claims.
+// Event reasons of claims.
 const (
 	reasonProvisioningFailed   = "ProvisioningFailed"
 	reasonFailedBinding        = "FailedBinding"
@@ -28,9 +28,8 @@ const (
 	reasonWaitForPodScheduled  = "WaitForPodScheduled"
 )
 
-// checkClaims examines what a pod's volumes are made of. It says whether one of them explains
-// why the pod does not start, or is about to: then what else is said about the pod only
-// follows from that.
+// checkClaims checks the claims of a pod. It returns true if one of them explains why the pod does not
+// start, or will after its grace period: everything else about the pod is a consequence then.
 func (e *explainer) checkClaims(pod *corev1.Pod) (found bool) {
 	for _, name := range claimNames(pod) {
 		claim := e.claimByName(name)
@@ -52,7 +51,7 @@ func (e *explainer) checkClaims(pod *corev1.Pod) (found bool) {
 	return found
 }
 
-// claimNames are the names of the claims that a pod uses.
+// claimNames returns the names of the claims that a pod uses.
 func claimNames(pod *corev1.Pod) []string {
 	var names []string
 	for _, v := range pod.Spec.Volumes {
@@ -66,7 +65,7 @@ func claimNames(pod *corev1.Pod) []string {
 	return names
 }
 
-// volumeFailed says whether the volume behind a claim is broken.
+// volumeFailed reports whether the volume of a claim is in phase Failed.
 func (e *explainer) volumeFailed(claim *corev1.PersistentVolumeClaim) bool {
 	v := e.volumeByName(claim.Spec.VolumeName)
 	return v != nil && v.Status.Phase == corev1.VolumeFailed
@@ -75,8 +74,9 @@ func (e *explainer) volumeFailed(claim *corev1.PersistentVolumeClaim) bool {
 func (e *explainer) addVolumeLost(claim *corev1.PersistentVolumeClaim) {
 	e.addCause(newObjectRef("PersistentVolumeClaim", claim), claim.Name, Cause{
 		Code: VolumeLost, Path: "status.phase", Value: string(claim.Status.Phase), Since: claim.CreationTimestamp.Time,
-		Message: fmt.Sprintf("The volume behind PersistentVolumeClaim %s is gone or has failed", claim.Name),
-		Fix:     fmt.Sprintf("Restore volume %s, or its data from a backup; nothing is started with an empty one instead.", volumeNameOrDefault(claim.Spec.VolumeName)),
+		Message: fmt.Sprintf("The volume of PersistentVolumeClaim %s is lost or has failed", claim.Name),
+		Fix: fmt.Sprintf("Restore volume %s, or restore its data from a backup; it is not replaced with an empty volume.",
+			volumeNameOrDefault(claim.Spec.VolumeName)),
 	})
 }
 
@@ -89,18 +89,20 @@ func volumeNameOrDefault(volume string) string {
 
 var missingClassPattern = regexp.MustCompile(`storageclass\.storage\.k8s\.io "(` + namePattern + `)" not found`)
 
-// checkPendingClaim is a claim without a volume. It says whether that is why its pod waits.
+// checkPendingClaim checks a pending claim. It returns true if the claim is why its pod does not start.
 func (e *explainer) checkPendingClaim(claim *corev1.PersistentVolumeClaim) bool {
 	o := newObjectRef("PersistentVolumeClaim", claim)
 	if class, missing := e.missingStorageClass(o, claim); missing {
 		e.addCause(o, claim.Name, e.storageClassMissingCause(claim, class))
 		return true
 	}
-	if ev, ok := e.latestEvent(o, []string{reasonProvisioningFailed}); ok {
+	// The class of a missing-class event has been created since: the event is outdated.
+	if ev, ok := e.latestEvent(o, []string{reasonProvisioningFailed}); ok && !missingClassPattern.MatchString(ev.Message) {
 		e.addCause(o, claim.Name, Cause{
 			Code: ProvisioningFailed, Path: "spec.storageClassName", Value: storageClassName(claim), Since: claim.CreationTimestamp.Time,
-			Message:  fmt.Sprintf("StorageClass %s fails to make a volume for PersistentVolumeClaim %s", displayClassName(claim), claim.Name),
-			Fix:      fmt.Sprintf("Look at what its provisioner says: kubectl describe pvc -n %s %s", claim.Namespace, claim.Name),
+			Message: fmt.Sprintf("The provisioner of StorageClass %s failed to create a volume for PersistentVolumeClaim %s",
+				displayClassName(claim), claim.Name),
+			Fix:      fmt.Sprintf("Check the error of the provisioner: kubectl describe pvc -n %s %s", claim.Namespace, claim.Name),
 			Evidence: []string{ev.String()},
 		})
 		return true
@@ -110,18 +112,19 @@ func (e *explainer) checkPendingClaim(claim *corev1.PersistentVolumeClaim) bool 
 	if ok && (!requested || external.LastSeen.Before(waiting.LastSeen)) || !requested && e.waitsForFirstConsumer(claim) && claim.Annotations[annotationSelectedNode] == "" {
 		e.addCause(o, claim.Name, Cause{
 			Code: WaitForFirstConsumer, Path: "status.phase", Value: string(corev1.ClaimPending), Since: claim.CreationTimestamp.Time,
-			Message: fmt.Sprintf("The volume of PersistentVolumeClaim %s is made when its pod has a node, which is normal", claim.Name),
-			Fix:     "See why the pod has no node yet.",
+			Message: fmt.Sprintf("The volume of PersistentVolumeClaim %s is provisioned when its pod is scheduled (WaitForFirstConsumer), which "+
+				"is normal", claim.Name),
+			Fix: "Check why the pod is not scheduled yet.",
 		})
 		return false
 	}
 	return e.checkUnprovisionedClaim(o, claim, external, requested)
 }
 
-// annotationSelectedNode is what the scheduler writes on a claim whose pod it has a node for.
+// annotationSelectedNode is set by the scheduler on a claim when it has selected a node for the pod.
 const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 
-// checkUnprovisionedClaim is a claim that nobody has made a volume for, and nobody says why.
+// checkUnprovisionedClaim checks a pending claim without an error event.
 func (e *explainer) checkUnprovisionedClaim(o ObjectRef, claim *corev1.PersistentVolumeClaim, external Event, requested bool) bool {
 	grace := bindGrace
 	if requested || e.storageClass(claim) != nil {
@@ -134,17 +137,18 @@ func (e *explainer) checkUnprovisionedClaim(o ObjectRef, claim *corev1.Persisten
 		} else if !requested {
 			e.needEvents(o)
 		}
-		return true // something is on its way, or will be named then
+		return true // the volume may still be provisioned; otherwise the claim is reported later
 	}
 	c := Cause{
 		Code: ClaimPending, Path: "status.phase", Value: string(corev1.ClaimPending), Since: claim.CreationTimestamp.Time,
-		Message: fmt.Sprintf("PersistentVolumeClaim %s has no volume yet", claim.Name),
-		Fix:     fmt.Sprintf("Look at what it waits for: kubectl describe pvc -n %s %s", claim.Namespace, claim.Name),
+		Message: fmt.Sprintf("PersistentVolumeClaim %s is not bound to a volume yet", claim.Name),
+		Fix:     fmt.Sprintf("Check the events of the claim: kubectl describe pvc -n %s %s", claim.Namespace, claim.Name),
 	}
 	if requested {
 		c.Code, c.Path, c.Value = ProvisionerNotResponding, "spec.storageClassName", storageClassName(claim)
-		c.Message = fmt.Sprintf("Nothing makes the volume of PersistentVolumeClaim %s: the provisioner of StorageClass %s does not answer", claim.Name, displayClassName(claim))
-		c.Fix = "See whether the driver of the StorageClass runs: kubectl get csidrivers, and its pods."
+		c.Message = fmt.Sprintf("PersistentVolumeClaim %s has no volume: the provisioner of StorageClass %s does not respond", claim.Name,
+			displayClassName(claim))
+		c.Fix = "Check that the CSI driver of the StorageClass is installed and its pods are running; for details: kubectl get csidrivers"
 		c.Evidence = []string{external.String()}
 	} else {
 		e.needEvents(o)
@@ -153,8 +157,8 @@ func (e *explainer) checkUnprovisionedClaim(o ObjectRef, claim *corev1.Persisten
 	return true
 }
 
-// missingStorageClass says whether the StorageClass of a claim does not exist, and which one that is;
-// "" means that there is no default one.
+// missingStorageClass returns the StorageClass of a claim and whether it does not exist. The name ""
+// means that the cluster has no default StorageClass.
 func (e *explainer) missingStorageClass(o ObjectRef, claim *corev1.PersistentVolumeClaim) (string, bool) {
 	class := storageClassName(claim)
 	if ev, ok := e.latestEvent(o, []string{reasonProvisioningFailed}); ok {
@@ -180,22 +184,23 @@ func (e *explainer) storageClass(claim *corev1.PersistentVolumeClaim) *storagev1
 	return findByName(e.snapshot.StorageClasses, storageClassName(claim))
 }
 
-// waitsForFirstConsumer says whether volumes of the class are made for the node of their pod.
+// waitsForFirstConsumer reports whether the volumeBindingMode of the class is WaitForFirstConsumer.
 func (e *explainer) waitsForFirstConsumer(claim *corev1.PersistentVolumeClaim) bool {
 	c := e.storageClass(claim)
 	return c != nil && c.VolumeBindingMode != nil && *c.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// storageClassMissingCause is a claim whose StorageClass does not exist.
+// storageClassMissingCause returns the cause for a claim whose StorageClass does not exist.
 func (e *explainer) storageClassMissingCause(claim *corev1.PersistentVolumeClaim, class string) Cause {
 	c := Cause{
 		Code: StorageClassMissing, Path: "spec.storageClassName", Value: class, Since: claim.CreationTimestamp.Time,
 		Message: fmt.Sprintf("PersistentVolumeClaim %s asks for StorageClass %q, which does not exist", claim.Name, abbreviate(class)),
-		Fix:     "Create the StorageClass; kubectl get storageclasses lists those there are.",
+		Fix:     "Create the StorageClass; kubectl get storageclasses lists the existing ones.",
 	}
 	if class == "" {
-		c.Message = fmt.Sprintf("PersistentVolumeClaim %s asks for the default StorageClass, and there is none", claim.Name)
-		c.Fix = "Make a StorageClass the default one, or name one in the storage of the component; kubectl get storageclasses lists those there are."
+		c.Message = fmt.Sprintf("PersistentVolumeClaim %s asks for the default StorageClass, but the cluster has none", claim.Name)
+		c.Fix = "Mark a StorageClass as the default, or set one in the storage of the component; kubectl get storageclasses lists the " +
+			"existing ones."
 	}
 	var names []string
 	for _, s := range e.snapshot.StorageClasses {
@@ -203,7 +208,7 @@ func (e *explainer) storageClassMissingCause(claim *corev1.PersistentVolumeClaim
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		c.Fix = "Create it, or use one of those there are in the storage of a new component: " + strings.Join(names, ", ")
+		c.Fix = "Create the missing StorageClass, or create a new component with an existing StorageClass: " + strings.Join(names, ", ")
 	}
 	return c
 }
@@ -215,7 +220,7 @@ func storageClassName(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-// displayClassName is a class in a sentence.
+// displayClassName returns the StorageClass of a claim for messages.
 func displayClassName(claim *corev1.PersistentVolumeClaim) string {
 	if class := storageClassName(claim); class != "" {
 		return abbreviate(class)
@@ -223,7 +228,7 @@ func displayClassName(claim *corev1.PersistentVolumeClaim) string {
 	return "(none)"
 }
 
-// checkResizes examines claims that should grow.
+// checkResizes reports claims whose volume expansion failed or takes too long.
 func (e *explainer) checkResizes() {
 	for _, claim := range e.snapshot.Claims {
 		c, ok := e.resizeCause(claim)
@@ -233,16 +238,16 @@ func (e *explainer) checkResizes() {
 		o := newObjectRef("PersistentVolumeClaim", claim)
 		size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 		c.Code, c.Value = ResizeStuck, size.String()
-		c.Message = fmt.Sprintf("The volume of PersistentVolumeClaim %s does not grow to %s: %s", claim.Name, size.String(), c.Message)
-		c.Fix = fmt.Sprintf("Look at what the driver of the volume says: kubectl describe pvc -n %s %s", claim.Namespace, claim.Name)
+		c.Message = fmt.Sprintf("The volume of PersistentVolumeClaim %s is not expanded to %s: %s", claim.Name, size.String(), c.Message)
+		c.Fix = fmt.Sprintf("Check the error of the CSI driver: kubectl describe pvc -n %s %s", claim.Namespace, claim.Name)
 		e.addCause(o, claim.Name, c)
 	}
 }
 
-// resizeErrors are conditions that say that a volume cannot grow.
+// resizeErrors are claim conditions that report a failed volume expansion.
 var resizeErrors = map[corev1.PersistentVolumeClaimConditionType]string{
-	corev1.PersistentVolumeClaimControllerResizeError: "its storage refuses",
-	corev1.PersistentVolumeClaimNodeResizeError:       "its node cannot grow the filesystem",
+	corev1.PersistentVolumeClaimControllerResizeError: "the storage backend failed to expand it",
+	corev1.PersistentVolumeClaimNodeResizeError:       "the node failed to expand the file system",
 }
 
 func (e *explainer) resizeCause(claim *corev1.PersistentVolumeClaim) (Cause, bool) {
@@ -261,13 +266,14 @@ func (e *explainer) resizeCause(claim *corev1.PersistentVolumeClaim) (Cause, boo
 			e.scheduleRecheck(end)
 			continue
 		}
-		return Cause{Path: path, Since: c.LastTransitionTime.Time, Message: "its node has not grown the filesystem yet", Evidence: evidence(c.Message)}, true
+		return Cause{Path: path, Since: c.LastTransitionTime.Time, Message: "the node has not expanded the file system yet",
+			Evidence: evidence(c.Message)}, true
 	}
 	return Cause{}, false
 }
 
-// isMounted says whether a ready pod has a claim: only a node that runs one can grow it. A
-// pod that is well does not tell which claims it has to those who keep little of it.
+// isMounted reports whether a ready pod uses a claim: only the node that runs it can expand the file
+// system. A projected ready pod has no volumes and counts as using the claim.
 func (e *explainer) isMounted(claim string) bool {
 	return slices.ContainsFunc(e.snapshot.Pods, func(p *corev1.Pod) bool {
 		return p != nil && isReady(p) && (len(p.Spec.Volumes) == 0 || slices.Contains(claimNames(p), claim))

@@ -12,7 +12,7 @@ import (
 
 var testClaimRef = ObjectRef{Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data-db-0", UID: "uid-data-db-0"}
 
-// newTestClaim is a claim without a volume that was created an hour ago and names no StorageClass.
+// newTestClaim returns a pending claim that is an hour old and has no StorageClass.
 func newTestClaim(changes ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-db-0", UID: "uid-data-db-0", CreationTimestamp: ago(time.Hour)},
@@ -37,12 +37,12 @@ func withClaimVolume(p *corev1.Pod) {
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-db-0"}}}}
 }
 
-// waitsForVolumes is a pod that the scheduler says nothing about until its volumes exist.
+// waitsForVolumes is a pod without conditions: the scheduler sets none until its volumes exist.
 func waitsForVolumes(p *corev1.Pod) {
 	p.Spec.NodeName, p.Status = "", corev1.PodStatus{Phase: "Pending"}
 }
 
-// claimSnapshot is a pod that waits for the volume of a claim.
+// claimSnapshot returns a snapshot with a pod that waits for the volume of a claim.
 func claimSnapshot(claim *corev1.PersistentVolumeClaim, changes ...func(*Snapshot)) Snapshot {
 	s := Snapshot{Pods: []*corev1.Pod{pod("db-0", withClaimVolume, waitsForVolumes)}, Claims: []*corev1.PersistentVolumeClaim{claim}}
 	for _, change := range changes {
@@ -58,7 +58,7 @@ func claimEvent(reason, message string) func(*Snapshot) {
 	}
 }
 
-// allStorageClasses are all there are in the cluster.
+// allStorageClasses sets the complete list of StorageClasses.
 func allStorageClasses(classes ...*storagev1.StorageClass) func(*Snapshot) {
 	return func(s *Snapshot) { s.StorageClasses, s.CompleteKinds = classes, []string{"StorageClass"} }
 }
@@ -105,8 +105,8 @@ func TestLostClaimBlocksPod(t *testing.T) {
 	named := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv-7" }
 	cause := func(volume string) Diagnosis {
 		return oneCause(claimCause(VolumeLost, "status.phase", "Lost",
-			"The volume behind PersistentVolumeClaim data-db-0 is gone or has failed",
-			"Restore volume "+volume+", or its data from a backup; nothing is started with an empty one instead."))
+			"The volume of PersistentVolumeClaim data-db-0 is lost or has failed",
+			"Restore volume "+volume+", or restore its data from a backup; it is not replaced with an empty volume."))
 	}
 	schedulerFails := func(s *Snapshot) {
 		s.Pods = []*corev1.Pod{pod("db-0", withClaimVolume, unscheduled(time.Minute, "SchedulerError", "volume is lost"))}
@@ -121,24 +121,24 @@ func TestLostClaimBlocksPod(t *testing.T) {
 func TestMissingStorageClass(t *testing.T) {
 	const (
 		message = "PersistentVolumeClaim data-db-0 asks for "
-		choose  = "Create it, or use one of those there are in the storage of a new component: "
-		none    = message + "the default StorageClass, and there is none"
-		noneFix = "Make a StorageClass the default one, or name one in the storage of the component; " +
-			"kubectl get storageclasses lists those there are."
+		choose  = "Create the missing StorageClass, or create a new component with an existing StorageClass: "
+		none    = message + "the default StorageClass, but the cluster has none"
+		noneFix = "Mark a StorageClass as the default, or set one in the storage of the component; " +
+			"kubectl get storageclasses lists the existing ones."
 		noVolume = "no persistent volumes available for this claim and no storage class is set"
 	)
 	missing := func(class, message, fix string) Diagnosis {
 		return oneCause(claimCause(StorageClassMissing, "spec.storageClassName", class, message, fix))
 	}
 	pending := Diagnosis{
-		Causes: []Cause{claimCause(ClaimPending, "status.phase", "Pending", "PersistentVolumeClaim data-db-0 has no volume yet",
-			"Look at what it waits for: kubectl describe pvc -n shop data-db-0")},
+		Causes: []Cause{claimCause(ClaimPending, "status.phase", "Pending", "PersistentVolumeClaim data-db-0 is not bound to a volume yet",
+			"Check the events of the claim: kubectl describe pvc -n shop data-db-0")},
 		EventsNeeded: []ObjectRef{testClaimRef},
 	}
 	fast, slow, standard := newStorageClass("fast", "false"), newStorageClass("slow", "false"), newStorageClass("standard", "true")
 	toVolume := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv-7" }
 	checkDiagnoses(t, map[string]snapshotCase{
-		"binding says that no default exists": {
+		"event reports that no default exists": {
 			claimSnapshot(newTestClaim(), claimEvent("FailedBinding", noVolume)),
 			missing("", none, noneFix),
 		},
@@ -152,7 +152,12 @@ func TestMissingStorageClass(t *testing.T) {
 			claimSnapshot(newTestClaim(withStorageClass("slow")), allStorageClasses(slow, fast)),
 			pending,
 		},
-		"the claim wants no class": {claimSnapshot(newTestClaim(withStorageClass("")), allStorageClasses(fast)), pending},
+		"the named class was created after an event": {
+			claimSnapshot(newTestClaim(withStorageClass("slow")), allStorageClasses(slow, fast),
+				claimEvent("ProvisioningFailed", `storageclass.storage.k8s.io "slow" not found`)),
+			pending,
+		},
+		"the claim requests no class": {claimSnapshot(newTestClaim(withStorageClass("")), allStorageClasses(fast)), pending},
 		"the claim names its volume": {
 			claimSnapshot(newTestClaim(withStorageClass("nope"), toVolume), allStorageClasses(fast)),
 			pending,
@@ -163,8 +168,8 @@ func TestMissingStorageClass(t *testing.T) {
 		},
 		"provisioning fails without a class": {claimSnapshot(newTestClaim(), claimEvent("ProvisioningFailed", "disk quota")),
 			oneCause(claimCause(ProvisioningFailed, "spec.storageClassName", "",
-				"StorageClass (none) fails to make a volume for PersistentVolumeClaim data-db-0",
-				"Look at what its provisioner says: kubectl describe pvc -n shop data-db-0", "event ProvisioningFailed: disk quota"))},
+				"The provisioner of StorageClass (none) failed to create a volume for PersistentVolumeClaim data-db-0",
+				"Check the error of the provisioner: kubectl describe pvc -n shop data-db-0", "event ProvisioningFailed: disk quota"))},
 	})
 }
 
@@ -176,12 +181,12 @@ func TestPendingClaimGracePeriods(t *testing.T) {
 	checkDiagnoses(t, map[string]snapshotCase{
 		"events are not expected yet": {claimSnapshot(young), Diagnosis{RecheckAt: testNow.Add(3 * time.Second)}},
 		"events may say more":         {claimSnapshot(older), Diagnosis{RecheckAt: testNow.Add(5 * time.Second), EventsNeeded: ask}},
-		"a StorageClass may take longer": {
+		"claim with a StorageClass may take longer": {
 			claimSnapshot(classed, allStorageClasses(newStorageClass("fast", ""))),
 			Diagnosis{RecheckAt: testNow.Add(110 * time.Second), EventsNeeded: ask},
 		},
-		"a provisioner is at work":        {claimSnapshot(older, requested), Diagnosis{RecheckAt: testNow.Add(110 * time.Second)}},
-		"a provisioner was asked at once": {claimSnapshot(young, requested), Diagnosis{RecheckAt: testNow.Add(118 * time.Second)}},
+		"provisioner is working":         {claimSnapshot(older, requested), Diagnosis{RecheckAt: testNow.Add(110 * time.Second)}},
+		"new claim, provisioner working": {claimSnapshot(young, requested), Diagnosis{RecheckAt: testNow.Add(118 * time.Second)}},
 	})
 }
 
@@ -196,26 +201,27 @@ func TestVolumeExpansion(t *testing.T) {
 	}
 	stuck := func(kind, detail string, since time.Duration) Diagnosis {
 		c := claimCause(ResizeStuck, `status.conditions[?(@.type=="`+kind+`")]`, "2Gi",
-			"The volume of PersistentVolumeClaim data-db-0 does not grow to 2Gi: "+detail,
-			"Look at what the driver of the volume says: kubectl describe pvc -n shop data-db-0", "needs a remount")
+			"The volume of PersistentVolumeClaim data-db-0 is not expanded to 2Gi: "+detail,
+			"Check the error of the CSI driver: kubectl describe pvc -n shop data-db-0", "needs a remount")
 		c.Since = testNow.Add(-since)
 		return oneCause(c)
 	}
-	const late, pending = "its node has not grown the filesystem yet", "FileSystemResizePending"
+	const late, pending = "the node has not expanded the file system yet", "FileSystemResizePending"
 	mounted, other := pod("db-0", ready, withClaimVolume), pod("db-1", ready, withClaimVolume)
 	other.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "data-db-1"
 	checkDiagnoses(t, map[string]snapshotCase{
 		"node reports an error": {
 			snapshot("NodeResizeError", "True", time.Second),
-			stuck("NodeResizeError", "its node cannot grow the filesystem", time.Second),
+			stuck("NodeResizeError", "the node failed to expand the file system", time.Second),
 		},
 		"node reported an error": {snapshot("NodeResizeError", "False", time.Hour), Diagnosis{}},
-		"node is late": {
+		"node exceeds the grace period": {
 			snapshot(pending, "True", 2*time.Minute, other, mounted),
 			stuck(pending, late, 2*time.Minute),
 		},
-		"node is late, pod without volumes": {snapshot(pending, "True", time.Hour, ProjectPod(mounted)), stuck(pending, late, time.Hour)},
-		"node may take longer": {
+		"node exceeds the grace period, projected pod": {snapshot(pending, "True", time.Hour, ProjectPod(mounted)),
+			stuck(pending, late, time.Hour)},
+		"node is within the grace period": {
 			snapshot(pending, "True", time.Minute, mounted),
 			Diagnosis{RecheckAt: testNow.Add(time.Minute)},
 		},
@@ -224,6 +230,6 @@ func TestVolumeExpansion(t *testing.T) {
 			snapshot(pending, "True", time.Hour, pod("db-0", withClaimVolume, running(time.Hour))),
 			Diagnosis{},
 		},
-		"the storage expands the volume": {snapshot("Resizing", "True", time.Hour, mounted), Diagnosis{}},
+		"storage backend expands the volume": {snapshot("Resizing", "True", time.Hour, mounted), Diagnosis{}},
 	})
 }

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Reasons that kubelet writes and that have no constant in the API.
+// Waiting reasons of the kubelet that have no constant in the API.
 const (
 	reasonErrImagePull        = "ErrImagePull"
 	reasonImagePullBackOff    = "ImagePullBackOff"
@@ -26,19 +26,19 @@ const (
 	reasonPostStartHook       = "PostStartHookError"
 )
 
-// container is one container of a pod, with its status and what its spec says.
+// container is one container of a pod with its status and spec.
 type container struct {
 	pod    *corev1.Pod
 	status *corev1.ContainerStatus
 	spec   corev1.Container
-	// statusPath and specPath lead to them from the pod.
+	// statusPath and specPath are the field paths in the pod.
 	statusPath, specPath string
-	// isInit is set for an init container that ends before the others start.
+	// isInit is set for an init container that completes before the others start, not for a sidecar.
 	isInit bool
 }
 
-// containerOf pairs the i-th status of a list with its container. Lists are matched by
-// name: while a pod starts, statuses may be missing.
+// containerOf returns the i-th status of a list with its container. They are matched by name, because
+// statuses can be missing while a pod starts.
 func containerOf(pod *corev1.Pod, isInit bool, i int) container {
 	statuses, specs := pod.Status.ContainerStatuses, pod.Spec.Containers
 	statusPath, specPath := "status.containerStatuses", "spec.containers"
@@ -57,12 +57,12 @@ func containerOf(pod *corev1.Pod, isInit bool, i int) container {
 	return c
 }
 
-// isSidecar is an init container that goes on running beside the others.
+// isSidecar reports whether an init container is a sidecar (restartPolicy Always).
 func isSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// String names the container and its pod inside of a sentence, title at its beginning.
+// String names the container and its pod within a sentence, and title at its beginning.
 func (c container) String() string { return c.label("container", "init container") }
 func (c container) title() string  { return c.label("Container", "Init container") }
 
@@ -70,19 +70,21 @@ func (c container) label(kind, initKind string) string {
 	if c.isInit {
 		kind = initKind
 	}
-	return fmt.Sprintf("%s %s of pod %s", kind, abbreviate(c.status.Name), c.pod.Name)
+	return fmt.Sprintf("%s %s of Pod %s", kind, abbreviate(c.status.Name), c.pod.Name)
 }
 
-// describePodCommand is the command that shows the events of a pod.
+// describePodCommand returns the kubectl command that shows the events of a pod.
 func describePodCommand(pod *corev1.Pod) string {
 	return fmt.Sprintf("kubectl describe pod -n %s %s", pod.Namespace, pod.Name)
 }
 
-// causeKey is the key of causes that lie in the container itself, whatever their value.
-func (c container) causeKey() string { return workloadLabel(c.pod) + " " + c.status.Name }
+// causeKey is the key of causes in the container itself, whatever their value.
+func (e *explainer) causeKey(c container) string {
+	return e.workloadLabel(c.pod) + " " + c.status.Name
+}
 
-// unreadySince is when the container stopped being ready; one that is ready again tells of its
-// last end.
+// unreadySince returns when the container stopped being ready; if its pod is ready again, the time of
+// its last termination.
 func (c container) unreadySince() time.Time {
 	if d, _ := c.lastTermination(); d != nil && isReady(c.pod) {
 		return d.FinishedAt.Time
@@ -90,18 +92,17 @@ func (c container) unreadySince() time.Time {
 	return falseSince(c.pod, corev1.ContainersReady, corev1.PodReady)
 }
 
-// isReadyOrDone says whether the container keeps nobody waiting.
+// isReadyOrDone reports whether the container is ready, or is an init container that has completed.
 func (c container) isReadyOrDone() bool {
 	t := c.status.State.Terminated
 	return c.status.Ready || c.isInit && t != nil && t.ExitCode == 0
 }
 
-// checkContainer looks for the one cause that keeps a container from being ready:
+// checkContainer finds the cause that keeps a container from being ready:
 //
-//	waits for a known reason --> ended a short time ago --> runs and does not answer
+//	waiting with a known reason --> crashed recently --> running and failing a probe
 //
-// A container that waits for its image may have crashed before; then the image is what
-// has to be mended first.
+// A container that waits for its image may have crashed before; the image must be fixed first.
 func (e *explainer) checkContainer(c container) {
 	if c.isReadyOrDone() && !e.restartedRecently(c) {
 		return
@@ -147,14 +148,14 @@ func (e *explainer) checkContainer(c container) {
 	}
 }
 
-// missingRefPattern accepts only what can be the name of an object, so that no other text of
-// the message gets into a sentence.
+// missingRefPattern accepts only valid object names, so that no other text of the message gets into a
+// status.
 var missingRefPattern = regexp.MustCompile(`\b(secret|configmap)s? "([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)" not found`)
 
-// missingKeyPattern accepts only what can be a key and the name of an object.
+// missingKeyPattern accepts only valid keys and object names.
 var missingKeyPattern = regexp.MustCompile(`^couldn't find key ([-._a-zA-Z0-9]{1,253}) in (Secret|ConfigMap) [-a-z0-9]{1,63}/([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)$`)
 
-// kindFromKubelet is a kind as kubelet calls it.
+// kindFromKubelet returns the kind for the word in a message of the kubelet.
 func kindFromKubelet(word string) string {
 	if strings.HasPrefix(word, "config") {
 		return "ConfigMap"
@@ -162,7 +163,7 @@ func kindFromKubelet(word string) string {
 	return "Secret"
 }
 
-// missingRefCode is the cause that something of a kind is missing.
+// missingRefCode returns the code for a missing object of a kind.
 func missingRefCode(kind string) Code {
 	if kind == "ConfigMap" {
 		return MissingConfigMap
@@ -170,8 +171,7 @@ func missingRefCode(kind string) Code {
 	return MissingSecret
 }
 
-// addMissingReference is a container whose environment refers to what does not exist: an object, or a
-// key of one.
+// addMissingReference reports a container whose environment refers to a missing object or key.
 func (e *explainer) addMissingReference(c container, w *corev1.ContainerStateWaiting) {
 	text := sanitize(w.Message, maxText)
 	if found := missingKeyPattern.FindStringSubmatch(text); found != nil {

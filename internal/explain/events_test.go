@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestCausesFromEvents holds what only events tell, and who is asked for them.
+// TestCausesFromEvents covers causes that only events show, and which events are requested.
 func TestCausesFromEvents(t *testing.T) {
 	withLivenessProbe := func(p *corev1.Pod) {
 		p.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: tcpProbe(80), PeriodSeconds: 1, FailureThreshold: 1}
@@ -26,15 +26,22 @@ func TestCausesFromEvents(t *testing.T) {
 		want        []Code
 		needsEvents bool
 	}{
-		"ended well, nobody said why":            {pod: pod("web-1", running(10*time.Second), ready, markReady, withLivenessProbe, exitedZero), needsEvents: true},
-		"ended well, has no probe":               {pod: pod("web-1", running(10*time.Second), ready, markReady, exitedZero)},
-		"ended well, because of its probe":       {pod: pod("web-1", running(10*time.Second), ready, markReady, withLivenessProbe, exitedZero), events: []Event{killed}, want: []Code{LivenessRestarts}},
-		"runs long enough to be believed":        {pod: pod("web-1", running(time.Minute), ready, markReady, withLivenessProbe, exitedZero), events: []Event{killed}},
-		"the probe was long ago":                 {pod: pod("web-1", running(10*time.Second), ready, markReady, withLivenessProbe, exitedZero), events: []Event{old}, needsEvents: true},
-		"the probe of another container":         {pod: pod("web-1", running(10*time.Second), ready, markReady, withLivenessProbe, exitedZero), events: []Event{other}, needsEvents: true},
-		"killed, and nobody said by whom":        {pod: pod("web-1", running(10*time.Second), restarted(3, termination(137, "Error", "", 20*time.Second))), want: []Code{Killed}, needsEvents: true},
-		"killed because of its probe":            {pod: pod("web-1", running(10*time.Second), withLivenessProbe, restarted(3, termination(137, "Error", "", 20*time.Second))), events: []Event{killed}, want: []Code{LivenessRestarts}},
-		"being created, and nobody says why not": {pod: pod("web-1", waiting("ContainerCreating", "")), needsEvents: true},
+		"exit code 0 with a probe, no event": {pod: pod("web-1", running(10*time.Second), ready, markReady, withLivenessProbe, exitedZero),
+			needsEvents: true},
+		"exit code 0 without a probe": {pod: pod("web-1", running(10*time.Second), ready, markReady, exitedZero)},
+		"exit code 0 after a failed probe": {pod: pod("web-1", running(10*time.Second), ready, markReady, withLivenessProbe, exitedZero),
+			events: []Event{killed}, want: []Code{LivenessRestarts}},
+		"stable since the last restart": {pod: pod("web-1", running(time.Minute), ready, markReady, withLivenessProbe, exitedZero),
+			events: []Event{killed}},
+		"probe failed long ago": {pod: pod("web-1", running(10*time.Second), ready, markReady, withLivenessProbe, exitedZero),
+			events: []Event{old}, needsEvents: true},
+		"probe of another container failed": {pod: pod("web-1", running(10*time.Second), ready, markReady, withLivenessProbe, exitedZero),
+			events: []Event{other}, needsEvents: true},
+		"killed without an event": {pod: pod("web-1", running(10*time.Second),
+			restarted(3, termination(137, "Error", "", 20*time.Second))), want: []Code{Killed}, needsEvents: true},
+		"killed after a failed probe": {pod: pod("web-1", running(10*time.Second), withLivenessProbe,
+			restarted(3, termination(137, "Error", "", 20*time.Second))), events: []Event{killed}, want: []Code{LivenessRestarts}},
+		"being created without an event": {pod: pod("web-1", waiting("ContainerCreating", "")), needsEvents: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +52,7 @@ func TestCausesFromEvents(t *testing.T) {
 					got = append(got, c.Code)
 				}
 				if needsEvents := len(a.EventsNeeded) > 0; !slices.Equal(got, tc.want) || needsEvents != tc.needsEvents {
-					t.Errorf("got %v, asks %t; want %v, %t", got, needsEvents, tc.want, tc.needsEvents)
+					t.Errorf("causes %v, needs events: %t; want %v, %t", got, needsEvents, tc.want, tc.needsEvents)
 				}
 			}
 		})

@@ -1,10 +1,10 @@
-// Package explain says why something is not ready: which of the known causes it is,
-// where it is seen, since when, and what helps. It works on values alone, so that the
-// operator, the plugin and the center come to the same answer.
+// Package explain diagnoses why a component is not ready: the cause, the object and field
+// that show it, since when, and the fix. It only works on values and makes no API calls, so
+// the operator, the plugin and the application center come to the same result.
 //
-// Safety rule: what goes into a status is stable and says nothing secret. Counts,
-// durations, raw texts and the output of crashed programs are evidence and nothing else;
-// sentences and fixes are made of our own words and of names from the spec.
+// Safety rule: messages and fixes go into a status, so they are stable and contain no secrets.
+// They consist of fixed text and of names from the spec. Counts, durations, raw texts and the
+// output of crashed programs are evidence only.
 package explain
 
 import (
@@ -16,25 +16,23 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// ObjectRef is where a cause is seen.
+// ObjectRef is the object that shows a cause.
 type ObjectRef struct {
-	// Group is that of kinds that are not Kubernetes' own, and empty for those that are.
+	// Group is the API group of a custom resource, and empty for built-in kinds.
 	Group                 string
 	Kind, Namespace, Name string
 	UID                   types.UID
 }
 
-// Severity says what a cause means for whom it is about.
+// Severity tells whether a cause keeps an object from being ready.
 type Severity int
 
 const (
 	// Error explains why something is not ready.
 	Error Severity = iota
-	// Notice is worth knowing and does not keep anything from being ready.
+	// Notice is additional information that does not affect readiness.
 	Notice
 )
 
@@ -45,46 +43,44 @@ func (s Severity) String() string {
 	return "notice"
 }
 
-// Cause is why something is not ready.
+// Cause is a reason why an object is not ready.
 type Cause struct {
 	Code     Code
 	Severity Severity
 	Object   ObjectRef
-	// Path is the field of the object that tells, and Value what matters there.
+	// Path is the field of the object that shows the cause, and Value its relevant value.
 	Path, Value string
-	// Since is when it began.
+	// Since is when the cause began.
 	Since time.Time
-	// Message names what is wrong, in at most 512 bytes that stay the same for as long
-	// as the cause does.
+	// Message states the problem in at most 512 bytes. It does not change while the cause lasts.
 	Message string
-	// Fix is one sentence that says what to do.
+	// Fix is one sentence with the next step.
 	Fix string
-	// AffectedPods is how many pods have this cause; 0 if it is not about pods.
+	// AffectedPods is the number of pods with this cause; 0 if the cause is not in a pod.
 	AffectedPods int
-	// Evidence is everything that changes or was said by others. It is for people who
-	// may read the pods, and never goes into a status.
+	// Evidence contains counts and texts of other programs. It is only shown to users who can
+	// read the pods, and never goes into a status.
 	Evidence []string
 }
 
-// maxMessage holds for whatever names and images the input has.
+// maxMessage limits messages and fixes, whatever the length of names and images in the input.
 const maxMessage = 512
 
-// Diagnosis is what there is to say about a component.
+// Diagnosis is the result of [Explain].
 type Diagnosis struct {
-	// Causes has the most important one first. The same cause in several pods is one
-	// cause, seen in the oldest of them.
+	// Causes starts with the most important cause. The same cause in several pods is reported
+	// once, for the oldest of them.
 	Causes []Cause
-	// RecheckAt is when to ask again although nothing happens: a grace period that keeps quiet
-	// now is over then, or a crash is so long ago that it no longer explains anything. It is
-	// zero if time alone changes nothing.
+	// RecheckAt is when to call [Explain] again even if no object changes, because a grace period
+	// ends or a crash becomes too old to count. It is zero if the result does not depend on time.
 	RecheckAt time.Time
-	// EventsNeeded are the objects whose events would tell more, the most promising first.
+	// EventsNeeded are the objects whose events are needed for a better diagnosis, the most useful first.
 	EventsNeeded []ObjectRef
 }
 
-// Explain says why a component is not ready. It follows the component down to the pods,
-// their containers and what these refer to, and names the deepest thing that blocks: what
-// only follows from something else is not said.
+// Explain diagnoses why a component is not ready. It follows the component down to its pods,
+// their containers and the objects that they refer to, and reports the root cause only, not its
+// consequences.
 func Explain(s Snapshot, now time.Time) Diagnosis {
 	e := newExplainer(&s, now)
 	switch w := s.Workload.(type) {
@@ -92,7 +88,7 @@ func Explain(s Snapshot, now time.Time) Diagnosis {
 		if e.checkJob(w) {
 			return e.diagnosis()
 		}
-	case *batchv1.CronJob: // a run that fails is followed by the next
+	case *batchv1.CronJob: // the next run follows a failed one, so a failed run is no cause
 		return e.diagnosis()
 	}
 	e.checkWorkload()
@@ -105,15 +101,15 @@ func Explain(s Snapshot, now time.Time) Diagnosis {
 	return e.diagnosis()
 }
 
-// finding is a cause in one object.
+// finding is a cause in one object, before findings with the same cause are merged.
 type finding struct {
 	Cause
-	pod *corev1.Pod // nil for what is not about a pod
-	// key is the same for findings that have one cause.
+	pod *corev1.Pod // nil if the cause is not in a pod
+	// key is equal for findings with the same cause.
 	key string
 }
 
-// explainer collects what is found.
+// explainer collects findings.
 type explainer struct {
 	snapshot        *Snapshot
 	now             time.Time
@@ -122,14 +118,14 @@ type explainer struct {
 	findings        []finding
 	eventsNeeded    []ObjectRef
 	eventsNeededSet map[ObjectRef]bool
-	// What is looked for once for each pod: an application may have thousands.
+	// Indexes for lookups per pod: an application can have thousands of pods.
 	eventsBySubject map[eventSubject][]Event
 	claimByName     func(name string) *corev1.PersistentVolumeClaim
 	volumeByName    func(name string) *corev1.PersistentVolume
 	nodeByName      func(name string) *corev1.Node
 }
 
-// eventSubject is what an event is about.
+// eventSubject identifies the involved object of an event.
 type eventSubject struct{ kind, name string }
 
 func newExplainer(s *Snapshot, now time.Time) *explainer {
@@ -147,26 +143,28 @@ func newExplainer(s *Snapshot, now time.Time) *explainer {
 func (e *explainer) diagnosis() Diagnosis {
 	causes := mergeFindings(e.findings, e.activePods)
 	for i := range causes {
-		if e.snapshot.Unmanaged {
+		if !e.snapshot.Unmanaged {
+			causes[i] = causes[i].WithSpecPath(e.snapshot.SpecPath)
+		} else {
 			causes[i].Fix = sanitize(e.snapshot.unmanagedFix(causes[i].Fix), maxMessage)
 		}
 	}
 	return Diagnosis{Causes: causes, RecheckAt: e.recheckAt, EventsNeeded: e.eventsNeeded}
 }
 
-// hasError says whether something was found that explains why the component is not ready.
+// hasError reports whether a finding explains why the component is not ready.
 func (e *explainer) hasError() bool {
 	return slices.ContainsFunc(e.findings, func(f finding) bool { return f.Severity == Error })
 }
 
-// scheduleRecheck makes sure that somebody asks again at this time.
+// scheduleRecheck requests another diagnosis at this time at the latest.
 func (e *explainer) scheduleRecheck(at time.Time) {
 	if e.recheckAt.IsZero() || at.Before(e.recheckAt) {
 		e.recheckAt = at
 	}
 }
 
-// needEvents wants the events of an object, if they were not given.
+// needEvents requests the events of an object.
 func (e *explainer) needEvents(o ObjectRef) {
 	if !e.eventsNeededSet[o] {
 		e.eventsNeededSet[o] = true
@@ -174,13 +172,13 @@ func (e *explainer) needEvents(o ObjectRef) {
 	}
 }
 
-// addPodCause notes a cause that is seen in a pod.
+// addPodCause adds a cause in a pod.
 func (e *explainer) addPodCause(pod *corev1.Pod, key string, c Cause) {
 	c.Object = podRef(pod)
 	e.addFinding(pod, key, c)
 }
 
-// addCause notes a cause that is seen in another object.
+// addCause adds a cause in another object.
 func (e *explainer) addCause(o ObjectRef, key string, c Cause) {
 	c.Object = o
 	e.addFinding(nil, key, c)
@@ -196,8 +194,7 @@ func podRef(pod *corev1.Pod) ObjectRef {
 	return ObjectRef{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }
 
-// checkPods examines those that are expected to run, and then what became of others if that is
-// why some are missing.
+// checkPods checks the active pods. If some are missing, it also checks why inactive pods terminated.
 func (e *explainer) checkPods() {
 	ready := 0
 	for _, pod := range e.snapshot.Pods {
@@ -226,7 +223,7 @@ func (e *explainer) checkPod(checkPod *corev1.Pod) {
 		e.checkUnscheduled(checkPod, c)
 		return
 	case c == nil && checkPod.Spec.NodeName == "" && len(checkPod.Status.ContainerStatuses) == 0:
-		// The scheduler has chosen a node and says nothing until the volumes are made for it.
+		// The scheduler selected a node but sets no condition until the volumes are provisioned.
 		e.checkClaims(checkPod)
 		return
 	}
@@ -243,7 +240,7 @@ func (e *explainer) checkPod(checkPod *corev1.Pod) {
 	}
 }
 
-// mergeFindings makes one cause of findings that have the same one. Which finding stands for the
+// mergeFindings merges findings with the same key into one cause. The finding that represents the
 // others does not depend on the order of the pods.
 func mergeFindings(findings []finding, activePods int) []Cause {
 	slices.SortStableFunc(findings, func(a, b finding) int {
@@ -283,9 +280,7 @@ func (f finding) podCreated() time.Time {
 	return f.pod.CreationTimestamp.Time
 }
 
-// sortCauses puts the causes in order: what explains goes before what is only worth knowing, what
-// has to be there before anything else can work comes first, and among equals what began
-// first.
+// sortCauses orders causes by severity, then by rank, then by age.
 func sortCauses(causes []Cause) {
 	slices.SortStableFunc(causes, func(a, b Cause) int {
 		return cmp.Or(
@@ -301,9 +296,9 @@ func sortCauses(causes []Cause) {
 	})
 }
 
-// isInactive says whether a pod is not expected to run any more: it is being deleted, has
-// done its work, or was turned away or evicted by its node, which the status says in its
-// reason. How the containers of such a pod ended explains nothing.
+// isInactive reports whether a pod is not expected to run any more: it is terminating, has
+// succeeded, or was rejected or evicted by its node (status.reason is set). The exit codes of its
+// containers do not explain anything then.
 func isInactive(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil ||
 		pod.Status.Phase == corev1.PodSucceeded ||
@@ -324,7 +319,7 @@ func podCondition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev
 	return nil
 }
 
-// falseSince is when the first of these conditions that is False became so.
+// falseSince returns the transition time of the first of these conditions that is False.
 func falseSince(pod *corev1.Pod, kinds ...corev1.PodConditionType) time.Time {
 	for _, kind := range kinds {
 		if c := podCondition(pod, kind); c != nil && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
@@ -334,6 +329,10 @@ func falseSince(pod *corev1.Pod, kinds ...corev1.PodConditionType) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// workloadLabel keeps pods of different workloads apart, where the same symptom does not mean
-// the same cause.
-func workloadLabel(pod *corev1.Pod) string { return pod.Labels[appsapi.LabelWorkload] }
+// workloadLabel separates pods of different workloads where the same symptom can have different causes.
+func (e *explainer) workloadLabel(pod *corev1.Pod) string {
+	if e.snapshot.Keys == nil {
+		return "" // not managed by an operator
+	}
+	return pod.Labels[e.snapshot.Keys.Workload]
+}

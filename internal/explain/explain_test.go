@@ -16,25 +16,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// testNow is when the pods of these tests are looked at.
+// testNow is the current time in these tests.
 var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(testNow.Add(-d)) }
 
-// The pods of these tests are an hour old, and not ready since half an hour ago.
+// By default, pods in these tests are an hour old and have not been ready for 30 minutes.
 const (
 	podAge     = time.Hour
 	unreadyFor = 30 * time.Minute
 )
 
-// podCase is a state of the world and what it is explained with.
+// podCase is a list of pods and the expected diagnosis.
 type podCase struct {
 	pods      []*corev1.Pod
 	want      []Cause
 	recheckAt time.Time
 }
 
-// pod is on a node and has one container, "app", which is being created.
+// pod returns a scheduled pod with one container, "app", which is being created.
 func pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -95,7 +95,7 @@ func terminated(t *corev1.ContainerStateTerminated) podOption {
 	return withAppStatus(func(s *corev1.ContainerStatus) { s.State = corev1.ContainerState{Terminated: t} })
 }
 
-// restarted is a container that ended before it was started anew.
+// restarted sets the restart count and the last termination.
 func restarted(times int32, t *corev1.ContainerStateTerminated) podOption {
 	return withAppStatus(func(s *corev1.ContainerStatus) { s.RestartCount, s.LastTerminationState.Terminated = times, t })
 }
@@ -142,12 +142,12 @@ func limits(memory string) podOption {
 	}
 }
 
-// testPodRef is the object that most causes are seen in.
+// testPodRef returns the reference to a test pod.
 func testPodRef(name string) ObjectRef {
 	return ObjectRef{Kind: "Pod", Namespace: "shop", Name: name, UID: types.UID("uid-" + name)}
 }
 
-// podCases are all of them, for what holds whatever happens.
+// podCases returns all cases, for tests of invariants.
 func podCases() map[string]podCase {
 	all := map[string]podCase{}
 	for _, cases := range []map[string]podCase{
@@ -166,7 +166,7 @@ func TestExplainPods(t *testing.T) {
 				t.Errorf("causes (-want +got):\n%s", diff)
 			}
 			if !again.Equal(tc.recheckAt) {
-				t.Errorf("again: %s, want %s", again, tc.recheckAt)
+				t.Errorf("recheck at %s, want %s", again, tc.recheckAt)
 			}
 		})
 	}
@@ -184,16 +184,17 @@ func noCauseCases() map[string]podCase {
 		"succeeded":                       {pods: []*corev1.Pod{pod("web-1", terminated(termination(0, "Completed", "", time.Minute)), phase("Succeeded", ""))}},
 		"evicted":                         {pods: []*corev1.Pod{pod("web-1", terminated(termination(137, "Error", "", time.Minute)), phase("Failed", "Evicted"))}},
 		"without statuses and conditions": {pods: []*corev1.Pod{pod("web-1", func(p *corev1.Pod) { p.Status = corev1.PodStatus{} })}},
-		"a gate outside of the containers is closed": {pods: []*corev1.Pod{pod("web-1", running(podAge), withAppStatus(func(s *corev1.ContainerStatus) { s.Ready = true }))}},
+		"readiness gate is closed": {pods: []*corev1.Pod{pod("web-1", running(podAge),
+			withAppStatus(func(s *corev1.ContainerStatus) { s.Ready = true }))}},
 	}
 }
 
-// multiPodCases are about several pods, containers or causes at once.
+// multiPodCases have several pods, containers or causes at once.
 func multiPodCases() map[string]podCase {
 	noSecret := waiting("CreateContainerConfigError", `secret "web-token" not found`)
 	missing := Cause{
 		Code: "MissingSecret", Object: testPodRef("web-b"), Path: "status.containerStatuses[0].state.waiting", Value: "web-token", Since: testNow.Add(-unreadyFor),
-		Message:  `Container app of pod web-b needs Secret "web-token", which does not exist in namespace shop`,
+		Message:  `Container app of Pod web-b needs Secret "web-token", which does not exist in namespace shop`,
 		Fix:      `Create Secret "web-token" in namespace shop, or correct spec.env and spec.envFrom of the application.`,
 		Evidence: []string{"3 of 5 pods", `secret "web-token" not found`},
 	}
@@ -201,8 +202,8 @@ func multiPodCases() map[string]podCase {
 		return Cause{
 			Code: "CrashLoop", Object: testPodRef(workload), Path: "status.containerStatuses[" + where + "].lastState.terminated.exitCode", Value: code,
 			Since:    testNow.Add(-unreadyFor),
-			Message:  "Container " + container + " of pod " + workload + " crashes: it exited with code " + code,
-			Fix:      "Read what it wrote last and correct what makes it end: kubectl logs -n shop " + workload + " -c " + container + " --previous",
+			Message:  "Container " + container + " of Pod " + workload + " crashes: it exited with code " + code,
+			Fix:      "Check the last log lines of the container: kubectl logs -n shop " + workload + " -c " + container + " --previous",
 			Evidence: []string{"1 of 2 pods", "restarts: 2", `exit code ` + code + `, reason "Error"`},
 		}
 	}
@@ -214,24 +215,24 @@ func multiPodCases() map[string]podCase {
 	other := func(p *corev1.Pod) { p.Labels["apps.holdfast.dev/workload"] = "deployment-worker" }
 	pullFails := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "shop/side: not found"}}}
 	return map[string]podCase{
-		"the same cause in several pods is seen in the oldest, by name if of one age": {
+		"same cause in several pods is reported for the oldest, then by name": {
 			pods: []*corev1.Pod{pod("web-c", noSecret), pod("web-b", noSecret), pod("web-a", noSecret, created(time.Minute)),
 				pod("web-d", ready), pod("web-e"), pod("web-f", noSecret, deleted), nil},
 			want: []Cause{missing},
 		},
-		"two containers crash, each for itself": {
+		"two crashing containers are two causes": {
 			pods: []*corev1.Pod{pod("web-1", loop, restarted(2, termination(1, "Error", "", time.Minute)), withContainer("side", loopStatus))},
 			want: []Cause{inOnlyPod(exit("app", "0", "web-1", "1")), inOnlyPod(exit("side", "1", "web-1", "2"))},
 		},
-		"containers of the same name in two workloads crash, each for itself": {
+		"crashing containers of the same name in two workloads are two causes": {
 			pods: []*corev1.Pod{pod("worker-1", loop, restarted(2, termination(2, "Error", "", time.Minute)), other), pod("web-1", loop, restarted(2, termination(1, "Error", "", time.Minute)))},
 			want: []Cause{exit("app", "0", "web-1", "1"), exit("app", "0", "worker-1", "2")},
 		},
-		"one container of two pods crashes with two exit codes": {
+		"same container crashes in two pods with different exit codes": {
 			pods: []*corev1.Pod{pod("web-1", loop, restarted(2, termination(1, "Error", "", time.Minute))), pod("web-2", loop, restarted(2, termination(2, "Error", "", time.Minute)))},
 			want: []Cause{func() Cause { c := exit("app", "0", "web-1", "1"); c.Evidence[0] = "2 of 2 pods"; return c }()},
 		},
-		"what is missing goes before images, and images before crashes": {
+		"missing references come before images, and images before crashes": {
 			pods: []*corev1.Pod{
 				pod("a-crash", loop, restarted(2, termination(1, "Error", "", time.Minute)), withContainer("side", pullFails)),
 				pod("web-b", noSecret),
@@ -240,7 +241,7 @@ func multiPodCases() map[string]podCase {
 				func() Cause { c := missing; c.Evidence = []string{"1 of 2 pods", c.Evidence[1]}; return c }(),
 				{
 					Code: "ImageNotFound", Object: testPodRef("a-crash"), Path: "status.containerStatuses[1].state.waiting", Value: "shop/side", Since: testNow.Add(-unreadyFor),
-					Message:  `Image "shop/side" does not exist in its registry (container side of pod a-crash)`,
+					Message:  `Image "shop/side" does not exist in its registry (container side of Pod a-crash)`,
 					Fix:      "Correct spec.image of the application, or push the image.",
 					Evidence: []string{"1 of 2 pods", "shop/side: not found"},
 				},
@@ -260,7 +261,7 @@ func TestExplainPodsIgnoresPodOrder(t *testing.T) {
 			all = append(all, p)
 		}
 	}
-	sets["all at once"] = podCase{pods: all}
+	sets["all pods at once"] = podCase{pods: all}
 	for name, tc := range sets {
 		t.Run(name, func(t *testing.T) {
 			want, wantAgain := diagnosePods(tc.pods, testNow)
@@ -269,10 +270,10 @@ func TestExplainPodsIgnoresPodOrder(t *testing.T) {
 				rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 				got, again := diagnosePods(shuffled, testNow)
 				if diff := cmp.Diff(want, got, ignoreAffectedPods); diff != "" {
-					t.Fatalf("causes in another order (-want +got):\n%s", diff)
+					t.Fatalf("causes of shuffled pods (-want +got):\n%s", diff)
 				}
 				if again != wantAgain {
-					t.Fatalf("again %s, want %s", again, wantAgain)
+					t.Fatalf("recheck at %s, want %s", again, wantAgain)
 				}
 			}
 		})
@@ -313,10 +314,12 @@ func TestSinceFallsBack(t *testing.T) {
 		changes []podOption
 		want    time.Time
 	}{
-		"when the containers were not ready any more": {[]podOption{at("Ready", ago(time.Minute))}, testNow.Add(-unreadyFor)},
-		"when the pod was not ready any more":         {[]podOption{without("ContainersReady"), at("Ready", ago(time.Minute))}, testNow.Add(-time.Minute)},
-		"when the pod was created":                    {[]podOption{without("ContainersReady", "Ready")}, testNow.Add(-podAge)},
-		"a condition without a time does not count":   {[]podOption{at("ContainersReady", metav1.Time{}), at("Ready", metav1.Time{})}, testNow.Add(-podAge)},
+		"when the containers became unready": {[]podOption{at("Ready", ago(time.Minute))}, testNow.Add(-unreadyFor)},
+		"when the pod became unready": {[]podOption{without("ContainersReady"), at("Ready", ago(time.Minute))},
+			testNow.Add(-time.Minute)},
+		"when the pod was created": {[]podOption{without("ContainersReady", "Ready")}, testNow.Add(-podAge)},
+		"condition without a transition time does not count": {[]podOption{at("ContainersReady", metav1.Time{}), at("Ready", metav1.Time{})},
+			testNow.Add(-podAge)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -338,6 +341,6 @@ func TestMessagesAreBounded(t *testing.T) {
 	})
 	got, _ := diagnosePods([]*corev1.Pod{p}, testNow)
 	if len(got) != 1 || len(got[0].Message) != 512 || !strings.HasSuffix(got[0].Message, "...") {
-		t.Errorf("causes: %v, want one whose sentence was cut to 512 bytes", got)
+		t.Errorf("causes: %v, want one whose message is truncated to 512 bytes", got)
 	}
 }

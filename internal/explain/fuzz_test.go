@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FuzzExplainPods holds whatever registries, schedulers, runtimes and programs say: it ends, it
-// is bounded, and what a program wrote before it died stays in the evidence.
+// FuzzExplainPods checks arbitrary texts of registries, schedulers, runtimes and programs: Explain
+// terminates, its texts are bounded, and the output of a crashed program is evidence only.
 func FuzzExplainPods(f *testing.F) {
 	f.Add("ErrImagePull", pullErrorPrefix+"docker.io/shop/web:2: not found", "Error", "shop/web:2", "0/1 nodes are available: 1 Insufficient cpu.")
 	f.Add("ImagePullBackOff", "unauthorized", "OOMKilled", "a", "0/1 nodes are available: 1 Insufficient \x00, 2 ., . ")
@@ -22,7 +22,7 @@ func FuzzExplainPods(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reason, message, terminationReason, img, schedulerMessage string) {
 		for _, text := range []string{reason, message, terminationReason, img, schedulerMessage} {
 			if strings.Contains(text, marker) {
-				t.Skip("the marker is for the output alone")
+				t.Skip("the marker must only be in the output")
 			}
 		}
 		output := message + "\n" + marker + message + "\n"
@@ -40,12 +40,12 @@ func FuzzExplainPods(f *testing.F) {
 		}
 		projected, _ := diagnosePods(all, testNow)
 		if diff := cmp.Diff(causes, projected); diff != "" {
-			t.Errorf("causes (-whole +projected):\n%s", diff)
+			t.Errorf("causes (-full +projected):\n%s", diff)
 		}
 	})
 }
 
-// FuzzExplainJob holds whatever is said about a job that failed, and by its pods.
+// FuzzExplainJob checks arbitrary texts in a failed job and its pods.
 func FuzzExplainJob(f *testing.F) {
 	f.Add("BackoffLimitExceeded", "Job has reached the specified backoff limit", "Error", "", "app", int32(3))
 	f.Add("PodFailurePolicy", strings.Repeat("x", 5000), "OOMKilled", "", "side", int32(0))
@@ -55,7 +55,7 @@ func FuzzExplainJob(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reason, message, terminationReason, podReason, name string, code int32) {
 		for _, text := range []string{reason, message, terminationReason, podReason, name} {
 			if strings.Contains(text, marker) {
-				t.Skip("the marker is for the output alone")
+				t.Skip("the marker must only be in the output")
 			}
 		}
 		output := message + "\n" + marker + message + "\n"
@@ -77,22 +77,22 @@ func FuzzExplainJob(f *testing.F) {
 		}
 		projected, _ := diagnoseJob(job, all, testNow)
 		if diff := cmp.Diff(causes, projected); diff != "" {
-			t.Errorf("causes (-whole +projected):\n%s", diff)
+			t.Errorf("causes (-full +projected):\n%s", diff)
 		}
 	})
 }
 
-// checkCauseText checks what holds for all causes: texts are bounded and plain, and what is
-// secret is in the evidence alone.
+// checkCauseText checks the invariants of all causes: texts are bounded and one plain line, and
+// secrets are in the evidence only.
 func checkCauseText(t *testing.T, causes []Cause, secret string) {
 	t.Helper()
 	for _, c := range causes {
 		if len(c.Message) > 512 || len(c.Fix) > 512 || c.Message == "" || c.Fix == "" {
-			t.Errorf("%d and %d bytes, want 1 to 512: %q %q", len(c.Message), len(c.Fix), c.Message, c.Fix)
+			t.Errorf("message and fix of %d and %d bytes, want 1 to 512: %q %q", len(c.Message), len(c.Fix), c.Message, c.Fix)
 		}
 		for _, text := range []string{c.Message, c.Fix, c.Path, c.Value} {
 			if strings.Contains(text, secret) {
-				t.Errorf("output outside of the evidence: %q", text)
+				t.Errorf("program output outside of the evidence: %q", text)
 			}
 		}
 		if !utf8.ValidString(c.Message) || strings.ContainsAny(c.Message, "\n\r\x00") {

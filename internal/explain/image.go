@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pullError is what a registry, or the way to it, said to a pull.
+// pullError classifies the error of an image pull.
 type pullError int
 
 const (
@@ -20,9 +20,8 @@ const (
 	pullUnreachable
 )
 
-// pullErrorPatterns are the words that tell, in lower case, in the order in which they are looked
-// for. A registry that does not want to say whether an image exists says both that it is
-// denied and that it is not found, so denied goes first.
+// pullErrorPatterns are lower-case patterns in the order in which they are searched. A registry that
+// hides whether an image exists reports both "denied" and "not found", so denied comes first.
 var pullErrorPatterns = []struct {
 	answer pullError
 	words  []string
@@ -38,8 +37,8 @@ var pullErrorPatterns = []struct {
 		"connection reset", "registryunavailable", "service unavailable", "bad gateway", "gateway timeout"}},
 }
 
-// classifyPullError finds out what was answered. Names of images and addresses are left out of the
-// search: "shop/x509:401" says nothing about certificates or credentials.
+// classifyPullError classifies an error message. Image names and addresses are not searched: the
+// image "shop/x509:401" is unrelated to certificates or credentials.
 func classifyPullError(text string) pullError {
 	var words []string
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
@@ -58,8 +57,8 @@ func classifyPullError(text string) pullError {
 	return pullUnknown
 }
 
-// addPullFailure is a container whose image does not come. ErrImagePull and ImagePullBackOff take
-// turns; nothing said here depends on which of them it is.
+// addPullFailure reports a container whose image cannot be pulled. ErrImagePull and ImagePullBackOff
+// alternate, so the result must not depend on which of them is set.
 func (e *explainer) addPullFailure(c container, w *corev1.ContainerStateWaiting) {
 	text := sanitize(w.Message, maxText)
 	a := classifyPullError(text)
@@ -84,8 +83,8 @@ func (c container) pullCause(a pullError) Cause {
 		cause.Fix = "Correct spec.image of the application, or push the image."
 	case pullPlatformMismatch:
 		cause.Code = ImageNotFound
-		cause.Message = fmt.Sprintf("Image %s does not exist for the platform of its node (%s)", image, c)
-		cause.Fix = "Push the image for the platform of the nodes too, or correct spec.image of the application."
+		cause.Message = fmt.Sprintf("Image %s is not available for the platform of the node (%s)", image, c)
+		cause.Fix = "Push the image for the platform of the nodes, or correct spec.image of the application."
 	case pullRateLimited, pullUntrusted, pullUnreachable:
 		cause.Code, cause.Value = RegistryUnreachable, registryHost(c.spec.Image)
 		cause.Message, cause.Fix = registryMessage(a, abbreviate(cause.Value))
@@ -93,46 +92,46 @@ func (c container) pullCause(a pullError) Cause {
 	case pullUnknown:
 		cause.Code = ImagePull
 		cause.Message = fmt.Sprintf("Image %s cannot be pulled (%s)", image, c)
-		cause.Fix = "Look for the answer of the registry in the events of the pod: " + describePodCommand(c.pod)
+		cause.Fix = "Check the error of the registry in the events of the pod: " + describePodCommand(c.pod)
 	}
 	return cause
 }
 
-// registryMessage is about a registry from which nothing comes, whatever the image.
+// registryMessage describes a problem with the registry that affects all its images.
 func registryMessage(a pullError, host string) (message, fix string) {
 	switch a {
 	case pullRateLimited:
-		return fmt.Sprintf("Registry %s limits how often images are pulled, and the limit is reached", host),
-			"Wait until the limit is lifted, or set spec.imagePullSecrets of the application to an account with a higher one."
+		return fmt.Sprintf("Registry %s rejects the pull: its rate limit is reached", host),
+			"Wait until the rate limit resets, or set spec.imagePullSecrets of the application to an account with a higher limit."
 	case pullUntrusted:
 		return fmt.Sprintf("The node does not trust the certificate of registry %s", host),
-			"Let the nodes trust the authority of that certificate, or correct the registry in spec.image of the application."
+			"Install the CA certificate of the registry on the nodes, or correct the registry in spec.image of the application."
 	}
 	return fmt.Sprintf("The node cannot reach registry %s", host),
-		"Correct the registry in spec.image of the application, or let the nodes reach it."
+		"Correct the registry in spec.image of the application, or give the nodes network access to it."
 }
 
-// deniedMessage does not claim that credentials are the reason: registries answer the same to
-// a name that does not exist.
+// deniedMessage does not claim that credentials are the reason: registries send the same response for a
+// name that does not exist.
 func (c container) deniedMessage(image string) (message, fix string) {
 	var names []string
 	for _, s := range c.pod.Spec.ImagePullSecrets {
 		names = append(names, s.Name)
 	}
-	message = fmt.Sprintf("The registry refuses to give out image %s (%s): ", image, c)
+	message = fmt.Sprintf("The registry denies access to image %s (%s): ", image, c)
 	if len(names) == 0 {
-		return message + "no pull Secret is set",
+		return message + "no image pull Secret is set",
 			"Check the name in spec.image of the application, and set spec.imagePullSecrets if the image is private."
 	}
-	secretsText := "the pull Secret set is "
+	secretsText := "the image pull Secret is "
 	if len(names) > 1 {
-		secretsText = "the pull Secrets set are "
+		secretsText = "the image pull Secrets are "
 	}
 	return message + secretsText + strings.Join(names, ", "),
-		"Check the name in spec.image of the application, and that its pull Secrets exist and may read the image."
+		"Check the name in spec.image of the application, and check that its image pull Secrets exist and grant access to the image."
 }
 
-// registryHost is the host that an image comes from.
+// registryHost returns the registry host of an image.
 func registryHost(image string) string {
 	host, _, ok := strings.Cut(image, "/")
 	if !ok || !strings.ContainsAny(host, ".:") && host != "localhost" && strings.ToLower(host) == host {
@@ -141,37 +140,38 @@ func registryHost(image string) string {
 	return host
 }
 
-// addInvalidImageName is a container whose image no registry can have. The schema refuses it for the
-// component's own container; it cannot look into an overlay.
+// addInvalidImageName reports an invalid image name. The schema rejects it for the main container of
+// a component, but does not check a podTemplateOverlay.
 func (e *explainer) addInvalidImageName(c container, w *corev1.ContainerStateWaiting) {
 	e.addPodCause(c.pod, c.spec.Image, Cause{
 		Code: InvalidImageName, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.unreadySince(),
-		Message:  fmt.Sprintf("Image %q is not the name of an image (%s)", abbreviate(c.spec.Image), c),
-		Fix:      "Correct the image: it is a name in lower case with a tag, for example registry.example.com/shop/web:1.",
+		Message:  fmt.Sprintf("Image %q is not a valid image name (%s)", abbreviate(c.spec.Image), c),
+		Fix:      "Correct spec.image of the application: use a lower-case name with a tag, for example registry.example.com/shop/web:1.",
 		Evidence: evidence(sanitize(w.Message, maxText)),
 	})
 }
 
-// addImageNeverPull is an image that the node does not have and may not pull.
+// addImageNeverPull reports an image that is not on the node while imagePullPolicy is Never.
 func (e *explainer) addImageNeverPull(c container, w *corev1.ContainerStateWaiting) {
 	e.addPodCause(c.pod, c.spec.Image, Cause{
 		Code: ImageNeverPull, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.unreadySince(),
-		Message:  fmt.Sprintf("Image %q is not on node %s, and the pull policy is Never (%s)", abbreviate(c.spec.Image), abbreviate(c.pod.Spec.NodeName), c),
-		Fix:      "Put the image on the node, or set spec.imagePullPolicy of the application to IfNotPresent.",
+		Message: fmt.Sprintf("Image %q is not present on Node %s, and imagePullPolicy is Never (%s)", abbreviate(c.spec.Image),
+			abbreviate(c.pod.Spec.NodeName), c),
+		Fix:      "Load the image onto the node, or set spec.imagePullPolicy of the application to IfNotPresent.",
 		Evidence: evidence(sanitize(w.Message, maxText)),
 	})
 }
 
-// addImageRejected is an image that the node does not accept.
+// addImageRejected reports an image that the node rejects.
 func (e *explainer) addImageRejected(c container, w *corev1.ContainerStateWaiting) {
-	detail := "its signature is not valid there"
+	detail := "its signature is not valid"
 	if w.Reason == reasonImageInspect {
-		detail = "it cannot be inspected there"
+		detail = "it cannot be inspected"
 	}
 	e.addPodCause(c.pod, c.spec.Image, Cause{
 		Code: ImageSignature, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.unreadySince(),
-		Message:  fmt.Sprintf("Node %s refuses image %q: %s (%s)", abbreviate(c.pod.Spec.NodeName), abbreviate(c.spec.Image), detail, c),
-		Fix:      "Sign the image as the nodes want it, or push it again: " + describePodCommand(c.pod),
+		Message:  fmt.Sprintf("Node %s rejects image %q: %s (%s)", abbreviate(c.pod.Spec.NodeName), abbreviate(c.spec.Image), detail, c),
+		Fix:      "Sign the image as the policy of the nodes requires, or push it again; for details: " + describePodCommand(c.pod),
 		Evidence: evidence(sanitize(w.Message, maxText)),
 	})
 }

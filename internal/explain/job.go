@@ -8,18 +8,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// appContainer is the container that a job is about. Others were put into its pods by
-// somebody else and have to be named.
+// appContainer is the main container of a job. Messages name the container only if it is another one,
+// for example an injected sidecar.
 const appContainer = "app"
 
-// reasonEvicted is the reason of a pod whose node needed back what it used.
+// reasonEvicted is status.reason of a pod that the kubelet evicted.
 const reasonEvicted = "Evicted"
 
-// checkJob explains why a job has not done its work, and says whether that is all there is to
-// say. One that has failed has one cause, told by how its newest failed pod ended: none of
-// its pods is tried again, so what else they say helps nobody. While it runs, its pods are
-// explained like any others. A job that is done, or being deleted, has nothing to explain,
-// whatever its earlier tries came to.
+// checkJob checks a job and returns true if its pods need not be checked. A failed job has one cause,
+// derived from its newest failed pod, because its pods are not retried. The pods of a running job are
+// checked like those of other workloads. A job that has completed or is being deleted has no causes,
+// whatever the result of earlier attempts.
 func (e *explainer) checkJob(checkJob *batchv1.Job) bool {
 	if checkJob == nil || checkJob.DeletionTimestamp != nil || jobCondition(checkJob, batchv1.JobComplete) != nil {
 		return true
@@ -33,21 +32,22 @@ func (e *explainer) checkJob(checkJob *batchv1.Job) bool {
 		e.addCause(o, checkJob.Name, Cause{
 			Code: Suspended, Path: "spec.suspend", Value: "true", Since: checkJob.CreationTimestamp.Time,
 			Message: fmt.Sprintf("Job %s is suspended, so it does not run", checkJob.Name),
-			Fix:     fmt.Sprintf(`Let it run: kubectl patch -n %s job/%s -p '{"spec":{"suspend":false}}'`, checkJob.Namespace, checkJob.Name),
+			Fix:     fmt.Sprintf(`Resume it: kubectl patch -n %s job/%s -p '{"spec":{"suspend":false}}'`, checkJob.Namespace, checkJob.Name),
 		})
 		return true
 	}
 	return false
 }
 
-// jobFailedCause is about a job that has failed. The pod is nil if none is left to tell.
+// jobFailedCause returns the cause for a failed job. The pod is nil if no failed pod is left.
 func jobFailedCause(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) Cause {
 	began := c.LastTransitionTime.Time
 	if began.IsZero() {
 		began = job.CreationTimestamp.Time
 	}
 	message := fmt.Sprintf("Job %s/%s failed: %s", job.Namespace, job.Name, describeJobFailure(job, c, pod))
-	fix := fmt.Sprintf("Look at the log: kubectl logs -n %s job/%s; then correct the job, or delete the Job to run it again", job.Namespace, job.Name)
+	fix := fmt.Sprintf("Check its logs: kubectl logs -n %s job/%s; then correct the job, or delete the Job to run it again", job.Namespace,
+		job.Name)
 	return Cause{
 		Code: JobFailed,
 		Path: "status.conditions", Value: sanitize(c.Reason, maxEvidence/4), Since: began,
@@ -56,37 +56,37 @@ func jobFailedCause(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) 
 	}
 }
 
-// describeJobFailure does not ask the pods of a job that took too long: how they ended was then
-// decided by those who ended them.
+// describeJobFailure ignores the pods of a job that exceeded its deadline: the Job controller killed
+// them, so their exit codes mean nothing.
 func describeJobFailure(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) string {
 	if c.Reason == batchv1.JobReasonDeadlineExceeded {
 		if limit := job.Spec.ActiveDeadlineSeconds; limit != nil {
-			return fmt.Sprintf("it took longer than %d s", *limit)
+			return fmt.Sprintf("it exceeded activeDeadlineSeconds (%d s)", *limit)
 		}
-		return "it took longer than activeDeadlineSeconds allows"
+		return "it exceeded activeDeadlineSeconds"
 	}
 	if text := describePodFailure(pod); text != "" {
 		return text
 	}
 	switch c.Reason {
 	case batchv1.JobReasonBackoffLimitExceeded:
-		return "every try failed"
+		return "all retries failed (backoffLimit reached)"
 	case batchv1.JobReasonPodFailurePolicy:
-		return "its pods failed in a way that is not tried again"
+		return "a pod failed and podFailurePolicy does not allow a retry"
 	}
 	return "see its conditions"
 }
 
-// describePodFailure is how a failed pod ended, in words that follow those about its job; empty if
-// the pod does not tell.
+// describePodFailure describes how a failed pod terminated, as the end of a message about its job; "" if
+// unknown.
 func describePodFailure(pod *corev1.Pod) string {
 	switch {
 	case pod == nil:
 		return ""
 	case pod.Status.Reason == reasonEvicted:
-		return "its pod was evicted by its node"
+		return "its pod was evicted"
 	case pod.Status.Reason != "":
-		return "its pod was turned away or ended by its node"
+		return "its pod was rejected or terminated by its node"
 	}
 	c, d := failedContainer(pod)
 	if d == nil {
@@ -102,27 +102,27 @@ func describePodFailure(pod *corev1.Pod) string {
 	return label + " " + c.describeTermination(d)
 }
 
-// describeTermination is how the container ended.
+// describeTermination describes how the container terminated.
 func (c container) describeTermination(d *corev1.ContainerStateTerminated) string {
 	switch {
 	case d.Reason == reasonOOMKilled:
 		if limit, ok := c.spec.Resources.Limits[corev1.ResourceMemory]; ok {
 			return fmt.Sprintf("was killed because it used more than its memory limit of %s", limit.String())
 		}
-		return "was killed for its use of memory"
+		return "was killed by the OOM killer"
 	case d.Reason == reasonUnknown || d.Reason == reasonStatusUnknown:
-		return "was lost, and how it ended is not known"
+		return "was lost and its exit status is unknown"
 	case d.Reason == reasonStartError || d.Reason == reasonCannotRun:
-		return fmt.Sprintf("cannot be started: its command failed before it ran (exit code %d)", d.ExitCode)
+		return fmt.Sprintf("cannot be started: the container runtime cannot start its command (exit code %d)", d.ExitCode)
 	case d.ExitCode == exitSIGKILL || d.ExitCode == exitSIGTERM:
 		return fmt.Sprintf("was killed (exit code %d)", d.ExitCode)
 	}
-	return fmt.Sprintf("ended with exit code %d", d.ExitCode)
+	return fmt.Sprintf("exited with code %d", d.ExitCode)
 }
 
-// failedContainer is the container that a pod failed for, and its end; nil if there is none. The
-// job's own container goes first, then those that had to end before it. A sidecar does
-// not make a pod fail, and is killed when the others have ended.
+// failedContainer returns the container that made a pod fail and its termination; nil if there is none.
+// The main container of the job comes first, then the init containers. Sidecars are skipped: they do
+// not make a pod fail, and are killed when the other containers have terminated.
 func failedContainer(pod *corev1.Pod) (container, *corev1.ContainerStateTerminated) {
 	var all []container
 	for i := range pod.Status.InitContainerStatuses {
@@ -146,10 +146,10 @@ func failedContainer(pod *corev1.Pod) (container, *corev1.ContainerStateTerminat
 	return container{}, nil
 }
 
-// jobEvidence is what else is known about a job that has failed. The output of its newest pod
-// may contain anything, secrets included, so it is here and nowhere else.
+// jobEvidence returns the evidence for a failed job. The output of its newest pod can contain secrets,
+// so it is evidence only.
 func jobEvidence(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) []string {
-	all := evidence(fmt.Sprintf("tries: %d", job.Status.Failed), c.Message)
+	all := evidence(fmt.Sprintf("failed pods: %d", job.Status.Failed), c.Message)
 	if pod == nil {
 		return all
 	}
@@ -163,8 +163,8 @@ func jobEvidence(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) []s
 	return all
 }
 
-// newestFailedPod is the last pod that failed by itself: one that is being deleted was told
-// to end, and is gone soon. It does not depend on the order of the pods.
+// newestFailedPod returns the newest failed pod that is not being deleted. The result does not depend on
+// the order of the pods.
 func newestFailedPod(pods []*corev1.Pod) *corev1.Pod {
 	var newest *corev1.Pod
 	for _, pod := range pods {
@@ -178,12 +178,12 @@ func newestFailedPod(pods []*corev1.Pod) *corev1.Pod {
 	return newest
 }
 
-// hasFailed says whether a pod has failed and stays to tell why.
+// hasFailed reports whether a pod has failed and is not being deleted.
 func hasFailed(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil
 }
 
-// jobCondition is the condition of a Job if it is True.
+// jobCondition returns the condition of a Job if it is True.
 func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
 	for i := range job.Status.Conditions {
 		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {

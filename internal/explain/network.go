@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// loadBalancerGrace is how long a load balancer may take without a word.
+	// loadBalancerGrace is how long a load balancer can take before it is reported.
 	loadBalancerGrace = 2 * time.Minute
-	// endpointGrace lets pods become ready and the Service notice.
+	// endpointGrace gives pods time to become ready and to appear in the EndpointSlices.
 	endpointGrace = time.Minute
 )
 
-// checkCustomResources examines objects of kinds that are not known here, by what they say themselves.
+// checkCustomResources checks custom resources by their own status.
 func (e *explainer) checkCustomResources() {
 	for _, o := range e.snapshot.CustomResources {
 		v := health.EvaluateCustom(o, e.snapshot.HealthRules)
@@ -36,13 +36,13 @@ func (e *explainer) checkCustomResources() {
 		}
 		e.addCause(newObjectRef(o.GetKind(), o), o.GetName(), Cause{
 			Code: NotReady, Path: "status", Since: lastSpecChange(o), Message: v.Message,
-			Fix: fmt.Sprintf("Look at what it says: kubectl describe %s -n %s %s", kind, o.GetNamespace(), o.GetName()),
+			Fix: fmt.Sprintf("Check the status and events of the object: kubectl describe %s -n %s %s", kind, o.GetNamespace(), o.GetName()),
 		})
 	}
 }
 
-// checkNetwork examines how the component is reached. What its pods say goes before: without
-// pods that are well nothing else works either.
+// checkNetwork checks Services, Ingresses and routes. It runs only if the pods have no errors: without
+// ready pods, network problems are consequences.
 func (e *explainer) checkNetwork() {
 	for _, s := range e.snapshot.Services {
 		if s.DeletionTimestamp != nil {
@@ -60,7 +60,8 @@ func (e *explainer) checkNetwork() {
 		if v := health.Evaluate(r); v.Status == health.Degraded {
 			e.addCause(newObjectRef("HTTPRoute", r), r.GetName(), Cause{
 				Code: RouteNotAccepted, Path: "status.parents", Since: lastSpecChange(r), Message: v.Message,
-				Fix: fmt.Sprintf("Correct spec.expose of the application, or let the Gateway take the route: kubectl describe httproute -n %s %s", r.GetNamespace(), r.GetName()),
+				Fix: fmt.Sprintf("Correct spec.expose of the application, or allow the route in the listeners of the Gateway; "+
+					"for details: kubectl describe httproute -n %s %s", r.GetNamespace(), r.GetName()),
 			})
 		}
 	}
@@ -78,8 +79,8 @@ func (e *explainer) checkLoadBalancer(s *corev1.Service) {
 	}
 	c := Cause{
 		Code: LBPending, Path: "status.loadBalancer", Since: s.CreationTimestamp.Time,
-		Message: fmt.Sprintf("Service %s has no address from a load balancer yet", s.Name),
-		Fix:     fmt.Sprintf("See whether the cluster has a controller for load balancers: kubectl describe service -n %s %s", s.Namespace, s.Name),
+		Message: fmt.Sprintf("Service %s has no load balancer address yet", s.Name),
+		Fix:     fmt.Sprintf("Check that the cluster has a load balancer controller; for details: kubectl describe service -n %s %s", s.Namespace, s.Name),
 	}
 	if failed {
 		c.Evidence = []string{ev.String()}
@@ -89,8 +90,8 @@ func (e *explainer) checkLoadBalancer(s *corev1.Service) {
 	e.addCause(o, s.Name, c)
 }
 
-// checkSelector examines whom a Service leads to. Pods that are kept without their labels cannot
-// be matched.
+// checkSelector checks the pods that a Service selects. Projected pods lack most labels, so a mismatch
+// with them means nothing.
 func (e *explainer) checkSelector(s *corev1.Service) {
 	selector := labels.SelectorFromSet(s.Spec.Selector)
 	var matched []*corev1.Pod
@@ -99,7 +100,7 @@ func (e *explainer) checkSelector(s *corev1.Service) {
 		if p == nil || isInactive(p) {
 			continue
 		}
-		labeled = labeled || len(p.Labels) > len(projectedLabels)
+		labeled = labeled || len(p.Labels) > projectedLabels
 		if selector.Matches(labels.Set(p.Labels)) {
 			matched = append(matched, p)
 		}
@@ -125,12 +126,13 @@ func (e *explainer) checkPorts(o ObjectRef, s *corev1.Service, pods []*corev1.Po
 			continue
 		}
 		if len(pods[0].Spec.Containers) == 0 {
-			return // kept without its spec
+			return // a projected pod without its spec
 		}
 		e.addCause(o, s.Name, Cause{
 			Code: PortMismatch, Path: fmt.Sprintf("spec.ports[%d].targetPort", i), Value: p.TargetPort.StrVal, Since: lastSpecChange(s),
-			Message: fmt.Sprintf("Port %d of Service %s leads to port %q, which no container has", p.Port, s.Name, abbreviate(p.TargetPort.StrVal)),
-			Fix:     "Correct the target of the port, or name a port of the container so.",
+			Message: fmt.Sprintf("Port %d of Service %s has targetPort %q, which no container declares", p.Port, s.Name,
+				abbreviate(p.TargetPort.StrVal)),
+			Fix: "Correct targetPort of the Service, or name a container port accordingly.",
 		})
 	}
 }
@@ -142,8 +144,7 @@ func hasPort(pod *corev1.Pod, port string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, has) || slices.ContainsFunc(pod.Spec.InitContainers, has)
 }
 
-// checkEndpoints is a Service that nobody answers for, although its pods have been there for a
-// while and do not say why.
+// checkEndpoints reports a Service without ready endpoints if its pods do not explain it.
 func (e *explainer) checkEndpoints(o ObjectRef, s *corev1.Service, pods []*corev1.Pod) {
 	all, ready := 0, 0
 	for _, slice := range e.snapshot.EndpointSlices {
@@ -166,13 +167,13 @@ func (e *explainer) checkEndpoints(o ObjectRef, s *corev1.Service, pods []*corev
 	}
 	e.addCause(o, s.Name, Cause{
 		Code: NoReadyEndpoints, Path: "EndpointSlice endpoints[*].conditions.ready", Since: falseSince(pods[0], corev1.PodReady),
-		Message:  fmt.Sprintf("Service %s has pods, but none of them is ready: nobody answers", s.Name),
-		Fix:      "See why the pods are not ready: " + describePodCommand(pods[0]),
+		Message:  fmt.Sprintf("Service %s has no ready endpoints: none of its pods is ready", s.Name),
+		Fix:      "Check why the pods are not ready: " + describePodCommand(pods[0]),
 		Evidence: evidence(fmt.Sprintf("endpoints: %d, ready: 0", all)),
 	})
 }
 
-// lastTransition is when a pod last came, began to go, or became ready or not.
+// lastTransition returns when a pod was last created or deleted, or its readiness changed.
 func lastTransition(pods []*corev1.Pod) time.Time {
 	var last time.Time
 	note := func(t *metav1.Time) {
@@ -190,7 +191,7 @@ func lastTransition(pods []*corev1.Pod) time.Time {
 	return last
 }
 
-// checkIngress finds references of an Ingress that lead nowhere.
+// checkIngress finds references of an Ingress to objects that do not exist.
 func (e *explainer) checkIngress(i *networkingv1.Ingress) {
 	o := newObjectRef("Ingress", i)
 	addMissing := func(path, kind, name string) {
@@ -218,7 +219,7 @@ func (e *explainer) checkIngress(i *networkingv1.Ingress) {
 	}
 }
 
-// ingressBackends are the Services that an Ingress leads to.
+// ingressBackends returns the backend Services of an Ingress.
 func ingressBackends(i *networkingv1.Ingress) []string {
 	var names []string
 	note := func(b *networkingv1.IngressBackend) {
@@ -238,5 +239,5 @@ func ingressBackends(i *networkingv1.Ingress) []string {
 	return names
 }
 
-// anchor is how a heading is linked to.
+// anchor returns the link anchor of the heading of a cause.
 func anchor(c Code) string { return strings.ToLower(string(c)) }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A Service of one pod has no endpoint while the pod is restarted, however old the pod is.
+// A Service with one pod has no ready endpoint while the pod restarts, however old the pod is.
 func TestNoReadyEndpointsGraceDuringRestart(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
@@ -23,13 +23,13 @@ func TestNoReadyEndpointsGraceDuringRestart(t *testing.T) {
 		change func(*corev1.Pod)
 		found  bool
 	}{
-		"nobody answers for long": {func(*corev1.Pod) {}, true},
-		"the pod is going":        {func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(ago(-30 * time.Second)) }, false},
-		"the pod is gone soon":    {func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(ago(0)) }, false},
-		"it is ready, just now": {func(p *corev1.Pod) {
+		"not ready for long":   {func(*corev1.Pod) {}, true},
+		"pod is terminating":   {func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(ago(-30 * time.Second)) }, false},
+		"pod was just deleted": {func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(ago(0)) }, false},
+		"just became ready": {func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Second)}}
 		}, false},
-		"it is not ready, just now": {func(p *corev1.Pod) {
+		"just became unready": {func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: ago(time.Second)}}
 		}, false},
 	}
@@ -68,19 +68,19 @@ func TestLoadBalancerGracePeriod(t *testing.T) {
 	pending := func(since time.Duration, evidence ...string) Cause {
 		return Cause{
 			Code: LBPending, Object: ref, Path: "status.loadBalancer", Since: testNow.Add(-since),
-			Message:  "Service web has no address from a load balancer yet",
-			Fix:      "See whether the cluster has a controller for load balancers: kubectl describe service -n shop web",
+			Message:  "Service web has no load balancer address yet",
+			Fix:      "Check that the cluster has a load balancer controller; for details: kubectl describe service -n shop web",
 			Evidence: evidence,
 		}
 	}
 	failed := Event{Object: ref, Reason: "SyncLoadBalancerFailed", Message: "no quota", Count: 3, LastSeen: testNow}
 	checkDiagnoses(t, map[string]snapshotCase{
-		"may take longer": {service(time.Minute), Diagnosis{RecheckAt: testNow.Add(time.Minute)}},
+		"within the grace period": {service(time.Minute), Diagnosis{RecheckAt: testNow.Add(time.Minute)}},
 		"controller failed": {
 			service(time.Minute, failed),
 			oneCause(pending(time.Minute, "event SyncLoadBalancerFailed x3: no quota")),
 		},
-		"takes too long":         {service(time.Hour), Diagnosis{Causes: []Cause{pending(time.Hour)}, EventsNeeded: []ObjectRef{ref}}},
+		"after the grace period": {service(time.Hour), Diagnosis{Causes: []Cause{pending(time.Hour)}, EventsNeeded: []ObjectRef{ref}}},
 		"Service is deleted":     {terminating, Diagnosis{}},
 		"Service has an address": {addressed, Diagnosis{}},
 	})
@@ -107,8 +107,8 @@ func TestEndpointsOfOtherServicesDoNotCount(t *testing.T) {
 		"another Service has a ready endpoint": {snapshot(slice("db", true), slice("web", false)), oneCause(Cause{
 			Code: NoReadyEndpoints, Object: ObjectRef{Kind: "Service", Namespace: "shop", Name: "web"},
 			Path: "EndpointSlice endpoints[*].conditions.ready", Since: testNow.Add(-unreadyFor),
-			Message:  "Service web has pods, but none of them is ready: nobody answers",
-			Fix:      "See why the pods are not ready: kubectl describe pod -n shop web-1",
+			Message:  "Service web has no ready endpoints: none of its pods is ready",
+			Fix:      "Check why the pods are not ready: kubectl describe pod -n shop web-1",
 			Evidence: []string{"endpoints: 1, ready: 0"},
 		})},
 	})
@@ -180,8 +180,8 @@ func TestOnlyDegradedCustomResourcesAreCauses(t *testing.T) {
 		Snapshot{CustomResources: []*unstructured.Unstructured{resource("blue", "True"), resource("red", "False")}},
 		oneCause(Cause{
 			Code: NotReady, Object: ObjectRef{Group: "example.com", Kind: "Widget", Namespace: "shop", Name: "red"}, Path: "status",
-			Message: "Widget shop/red says that it is not ready: Broken",
-			Fix:     "Look at what it says: kubectl describe widget.example.com -n shop red",
+			Message: "Widget shop/red reports that it is not ready: Broken",
+			Fix:     "Check the status and events of the object: kubectl describe widget.example.com -n shop red",
 		}),
 	}})
 }

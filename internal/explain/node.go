@@ -12,14 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nodeFailureWindow is how long a pod that its node ended explains why one is missing.
+// nodeFailureWindow is how long a pod that its node terminated explains a missing pod.
 const nodeFailureWindow = 10 * time.Minute
 
-// terminationSlack is how long after the end of its grace period a pod counts as stuck.
+// terminationSlack is how long after its grace period a terminating pod counts as stuck.
 const terminationSlack = 30 * time.Second
 
-// checkNode is a pod whose node does not report. Who may not read nodes sees it too: the
-// pod is not ready although all of its containers are, and waits for no gate.
+// checkNode reports a pod whose node is not ready. Without permission to read nodes, it follows from
+// the pod: it is not ready although all of its containers are, and has no readiness gate.
 func (e *explainer) checkNode(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" || isReady(pod) {
 		return false
@@ -32,8 +32,8 @@ func (e *explainer) checkNode(pod *corev1.Pod) bool {
 		}
 		e.addPodCause(pod, node.Name, Cause{
 			Code: NodeNotReady, Path: "spec.nodeName", Value: node.Name, Since: c.LastTransitionTime.Time,
-			Message:  fmt.Sprintf("Node %s, which runs pod %s, does not report", node.Name, pod.Name),
-			Fix:      "Bring the node back or remove it, so that its pods are replaced: kubectl describe node " + node.Name,
+			Message:  fmt.Sprintf("Node %s, which runs Pod %s, is not ready", node.Name, pod.Name),
+			Fix:      "Repair the node, or delete it so that its pods are replaced; for details: kubectl describe node " + node.Name,
 			Evidence: evidence(c.Reason, c.Message),
 		})
 		return true
@@ -44,18 +44,19 @@ func (e *explainer) checkNode(pod *corev1.Pod) bool {
 	}
 	e.addPodCause(pod, pod.Spec.NodeName, Cause{
 		Code: NodeNotReady, Path: "spec.nodeName", Value: pod.Spec.NodeName, Since: falseSince(pod, corev1.PodReady),
-		Message: fmt.Sprintf("Node %s, which runs pod %s, does not report", abbreviate(pod.Spec.NodeName), pod.Name),
-		Fix:     "Bring the node back or remove it, so that its pods are replaced: kubectl describe node " + pod.Spec.NodeName,
+		Message: fmt.Sprintf("Node %s, which runs Pod %s, is not ready", abbreviate(pod.Spec.NodeName), pod.Name),
+		Fix:     "Repair the node, or delete it so that its pods are replaced; for details: kubectl describe node " + pod.Spec.NodeName,
 	})
 	return true
 }
 
-// pressureNames are what a node can be short of.
+// pressureNames describes node conditions in messages.
 var pressureNames = map[corev1.NodeConditionType]string{
-	corev1.NodeMemoryPressure: "memory", corev1.NodeDiskPressure: "disk", corev1.NodePIDPressure: "process ids", corev1.NodeNetworkUnavailable: "network",
+	corev1.NodeMemoryPressure: "memory pressure", corev1.NodeDiskPressure: "disk pressure",
+	corev1.NodePIDPressure: "PID pressure", corev1.NodeNetworkUnavailable: "no network",
 }
 
-// addNodePressure is a node that is short of something while a pod of it is not ready.
+// addNodePressure reports the pressure conditions of the node of a pod that is not ready.
 func (e *explainer) addNodePressure(pod *corev1.Pod, node *corev1.Node) {
 	for i := range node.Status.Conditions {
 		c := &node.Status.Conditions[i]
@@ -65,8 +66,8 @@ func (e *explainer) addNodePressure(pod *corev1.Pod, node *corev1.Node) {
 		}
 		e.addPodCause(pod, node.Name+shortage, Cause{
 			Code: NodePressure, Path: "spec.nodeName", Value: string(c.Type), Since: c.LastTransitionTime.Time,
-			Message:  fmt.Sprintf("Node %s, which runs pod %s, is short of %s", node.Name, pod.Name, shortage),
-			Fix:      "Free some of it, or move pods away: kubectl describe node " + node.Name,
+			Message:  fmt.Sprintf("Node %s, which runs Pod %s, has %s", node.Name, pod.Name, shortage),
+			Fix:      "Free resources on the node, or move pods to other nodes; for details: kubectl describe node " + node.Name,
 			Evidence: evidence(c.Message),
 		})
 	}
@@ -81,8 +82,8 @@ func nodeCondition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.Nod
 	return nil
 }
 
-// checkInactivePods is about pods that are not expected to run any more, when some are missing: what
-// became of the last one that failed, and one that should be gone and is not.
+// checkInactivePods checks inactive pods if pods are missing: the newest failed pod, and pods that are
+// stuck terminating.
 func (e *explainer) checkInactivePods() {
 	var failed *corev1.Pod
 	for _, pod := range e.snapshot.Pods {
@@ -101,7 +102,7 @@ func (e *explainer) checkInactivePods() {
 	}
 }
 
-// addFailedByNode is a pod that its node ended or did not take.
+// addFailedByNode reports a pod that its node evicted, terminated or rejected.
 func (e *explainer) addFailedByNode(pod *corev1.Pod) {
 	at := falseSince(pod, corev1.ContainersReady, corev1.PodReady)
 	until := at.Add(nodeFailureWindow)
@@ -111,38 +112,39 @@ func (e *explainer) addFailedByNode(pod *corev1.Pod) {
 	e.scheduleRecheck(until)
 	c := Cause{
 		Code: NodeAdmissionRejected, Path: "status.reason", Value: sanitize(pod.Status.Reason, maxEvidence/4), Since: at,
-		Message:  fmt.Sprintf("A node turned pod %s away (%s)", pod.Name, safeReason(pod.Status.Reason)),
-		Fix:      "Look at what the node said: " + describePodCommand(pod),
+		Message:  fmt.Sprintf("Pod %s was rejected by its node (%s)", pod.Name, safeReason(pod.Status.Reason)),
+		Fix:      "Check the status and events of the pod: " + describePodCommand(pod),
 		Evidence: evidence(pod.Status.Message),
 	}
 	if pod.Status.Reason == reasonEvicted {
 		c.Code = Evicted
-		c.Message = fmt.Sprintf("Pod %s was evicted: its node needed back what it used", pod.Name)
-		c.Fix = "Set spec.resources of the application to what it needs, disk included, or give the nodes more: " + describePodCommand(pod)
+		c.Message = fmt.Sprintf("Pod %s was evicted: its node ran short of resources, or the pod exceeded its ephemeral-storage limit", pod.Name)
+		c.Fix = "Set spec.resources of the application to the actual usage, including ephemeral-storage, or add node capacity; for details: " +
+			describePodCommand(pod)
 	}
-	e.addPodCause(pod, workloadLabel(pod), c)
+	e.addPodCause(pod, e.workloadLabel(pod), c)
 }
 
-// safeReason is a reason as Kubernetes writes them, one word, or a word for anything else.
+// safeReason returns a reason if it is one word, as Kubernetes writes them, and a placeholder otherwise.
 func safeReason(reason string) string {
 	if !reasonPattern.MatchString(reason) {
-		return "no known reason"
+		return "unknown reason"
 	}
 	return reason
 }
 
 var reasonPattern = regexp.MustCompile(`^[a-zA-Z0-9]{1,64}$`)
 
-// disruptionPhrases are why pods are ended from outside.
+// disruptionPhrases describes the reasons of condition DisruptionTarget in messages.
 var disruptionPhrases = map[string]string{
-	corev1.PodReasonPreemptionByScheduler: "made way for a pod of higher priority",
-	"DeletionByTaintManager":              "had to leave its node, which has a taint",
-	"EvictionByEvictionAPI":               "was evicted by a drain",
-	corev1.PodReasonTerminationByKubelet:  "was ended by its node",
-	"DeletionByPodGC":                     "was on a node that is gone",
+	corev1.PodReasonPreemptionByScheduler: "was preempted by a pod of higher priority",
+	"DeletionByTaintManager":              "was evicted because of a taint on its node",
+	"EvictionByEvictionAPI":               "was evicted by an API request, such as a node drain,",
+	corev1.PodReasonTerminationByKubelet:  "was terminated by its node",
+	"DeletionByPodGC":                     "was on a node that no longer exists",
 }
 
-// checkTerminatingPod is a pod on its way out: drained or preempted, or longer than it may take.
+// checkTerminatingPod reports a terminating pod that was disrupted or that is past its grace period.
 func (e *explainer) checkTerminatingPod(pod *corev1.Pod) {
 	end := pod.DeletionTimestamp.Add(terminationSlack)
 	if !e.now.Before(end) {
@@ -156,36 +158,38 @@ func (e *explainer) checkTerminatingPod(pod *corev1.Pod) {
 	}
 	phrase, known := disruptionPhrases[c.Reason]
 	if !known {
-		phrase = "was ended from outside"
+		phrase = "was disrupted"
 	}
-	e.addPodCause(pod, workloadLabel(pod)+c.Reason, Cause{
+	e.addPodCause(pod, e.workloadLabel(pod)+c.Reason, Cause{
 		Code: Disrupted, Path: `status.conditions[?(@.type=="DisruptionTarget")]`, Value: safeReason(c.Reason), Since: c.LastTransitionTime.Time,
 		Message:  fmt.Sprintf("Pod %s %s and is being replaced", pod.Name, phrase),
-		Fix:      "Wait for its replacement; a spec.disruption.budget of the application keeps drains from taking too many at once.",
+		Fix:      "Wait for its replacement; a spec.disruption.budget of the application limits how many pods a drain evicts at once.",
 		Evidence: evidence(c.Message),
 	})
 }
 
-// addStuckTerminating is a pod that should be gone.
+// addStuckTerminating reports a pod that is past its termination grace period.
 func (e *explainer) addStuckTerminating(pod *corev1.Pod) {
 	c := TerminatingCause(podRef(pod), pod.DeletionTimestamp.Time, pod.Finalizers)
 	if len(pod.Finalizers) == 0 {
 		c.Path, c.Value = "spec.nodeName", pod.Spec.NodeName
-		c.Message = fmt.Sprintf("Pod %s was deleted and should be gone, but its node %s has not confirmed that it ended", pod.Name, abbreviate(pod.Spec.NodeName))
-		c.Fix = "See whether the node reports; if it is gone for good: kubectl delete pod -n " + pod.Namespace + " " + pod.Name + " --force"
+		c.Message = fmt.Sprintf("Pod %s is past its termination grace period, but Node %s has not confirmed that the pod terminated", pod.Name,
+			abbreviate(pod.Spec.NodeName))
+		c.Fix = "Check that the node is ready; if the node is permanently lost, force the deletion: " +
+			"kubectl delete pod -n " + pod.Namespace + " " + pod.Name + " --force"
 	}
 	if _, isSet := e.snapshot.Workload.(*appsv1.StatefulSet); isSet {
-		c.Message += ", and the pod of the same name waits for that"
+		c.Message += "; the StatefulSet creates a replacement only after this pod is deleted"
 	}
 	e.addPodCause(pod, pod.Name, c)
 }
 
-// TerminatingCause is something that was deleted and is held by finalizers.
+// TerminatingCause returns the cause for an object whose deletion waits for finalizers.
 func TerminatingCause(o ObjectRef, since time.Time, finalizers []string) Cause {
 	c := Cause{Code: StuckTerminating, Severity: Error, Object: o, Path: "metadata.finalizers", Since: since}
 	names := slices.Sorted(slices.Values(finalizers))
 	c.Value = strings.Join(names, ", ")
 	c.Message = sanitize(fmt.Sprintf("The deletion of %s waits for finalizer %s", o, abbreviate(c.Value)), maxMessage)
-	c.Fix = "Look at the controller that owns the finalizer; take it off by hand only if that controller is gone for good."
+	c.Fix = "Check the controller that owns the finalizer; remove the finalizer by hand only if that controller no longer exists."
 	return c
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// newTestDeployment is a Deployment that should have one pod and whose controller has seen its spec.
+// newTestDeployment returns an observed Deployment with one desired replica.
 func newTestDeployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-web", CreationTimestamp: ago(podAge)}}
 	for _, change := range changes {
@@ -18,7 +18,7 @@ func newTestDeployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	return d
 }
 
-// newTestStatefulSet is a StatefulSet that should have three pods, one after the other.
+// newTestStatefulSet returns a StatefulSet with three desired replicas and ordered pod management.
 func newTestStatefulSet(changes ...func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
 	s := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "uid-db", CreationTimestamp: ago(podAge)},
@@ -38,8 +38,8 @@ func TestNodeWithoutReadyConditionStillReportsPressure(t *testing.T) {
 		oneCause(Cause{
 			Code: NodePressure, Severity: Notice, Object: testPodRef("web-1"),
 			Path: "spec.nodeName", Value: "PIDPressure", Since: testNow.Add(-time.Minute),
-			Message:      "Node n1, which runs pod web-1, is short of process ids",
-			Fix:          "Free some of it, or move pods away: kubectl describe node n1",
+			Message:      "Node n1, which runs Pod web-1, has PID pressure",
+			Fix:          "Free resources on the node, or move pods to other nodes; for details: kubectl describe node n1",
 			AffectedPods: 1, Evidence: []string{"1 of 1 pods", "too many processes"},
 		}),
 	}})
@@ -55,16 +55,16 @@ func TestPodFailedByNode(t *testing.T) {
 	rejected := func(pod, value, shown string) Diagnosis {
 		return Diagnosis{RecheckAt: testNow.Add(9 * time.Minute), Causes: []Cause{{
 			Code: NodeAdmissionRejected, Object: testPodRef(pod), Path: "status.reason", Value: value, Since: testNow.Add(-time.Minute),
-			Message:      "A node turned pod " + pod + " away (" + shown + ")",
-			Fix:          "Look at what the node said: kubectl describe pod -n shop " + pod,
+			Message:      "Pod " + pod + " was rejected by its node (" + shown + ")",
+			Fix:          "Check the status and events of the pod: kubectl describe pod -n shop " + pod,
 			AffectedPods: 1, Evidence: []string{"1 of 1 pods", "not here"},
 		}}}
 	}
 	snapshot := func(pods ...*corev1.Pod) Snapshot { return Snapshot{Workload: newTestDeployment(), Pods: pods} }
 	recent, odd := failedSince("OutOfcpu", time.Minute), failedSince("<b>odd</b>", time.Minute)
 	checkDiagnoses(t, map[string]snapshotCase{
-		"with a reason":                      {snapshot(pod("web-1", recent)), rejected("web-1", "OutOfcpu", "OutOfcpu")},
-		"with a reason that is not one word": {snapshot(pod("web-1", odd)), rejected("web-1", "<b>odd</b>", "no known reason")},
+		"with a reason":         {snapshot(pod("web-1", recent)), rejected("web-1", "OutOfcpu", "OutOfcpu")},
+		"with an unsafe reason": {snapshot(pod("web-1", odd)), rejected("web-1", "<b>odd</b>", "unknown reason")},
 		"only the newest pod counts": {
 			snapshot(nil, pod("web-1", odd), pod("web-3", recent, created(time.Minute)), pod("web-2", odd)),
 			rejected("web-3", "OutOfcpu", "OutOfcpu"),
@@ -89,7 +89,7 @@ func TestTerminatingPod(t *testing.T) {
 			Path: `status.conditions[?(@.type=="DisruptionTarget")]`, Value: value, Since: testNow.Add(-time.Minute),
 			Message: "Pod web-1 " + phrase + " and is being replaced",
 			Fix: "Wait for its replacement; a spec.disruption.budget of the application " +
-				"keeps drains from taking too many at once.",
+				"limits how many pods a drain evicts at once.",
 			AffectedPods: 1, Evidence: []string{"1 of 1 pods", "make room"},
 		}}}
 	}
@@ -100,11 +100,11 @@ func TestTerminatingPod(t *testing.T) {
 		})
 	}
 	const (
-		unconfirmed = "Pod web-1 was deleted and should be gone, but its node n1 has not confirmed that it ended"
-		force       = "See whether the node reports; if it is gone for good: kubectl delete pod -n shop web-1 --force"
-		next        = ", and the pod of the same name waits for that"
+		unconfirmed = "Pod web-1 is past its termination grace period, but Node n1 has not confirmed that the pod terminated"
+		force       = "Check that the node is ready; if the node is permanently lost, force the deletion: kubectl delete pod -n shop web-1 --force"
+		next        = "; the StatefulSet creates a replacement only after this pod is deleted"
 		held        = "The deletion of Pod web-1 waits for finalizer a.example.com/x, b.example.com/y"
-		owner       = "Look at the controller that owns the finalizer; take it off by hand only if that controller is gone for good."
+		owner       = "Check the controller that owns the finalizer; remove the finalizer by hand only if that controller no longer exists."
 	)
 	deployment := func(changes ...podOption) Snapshot {
 		return Snapshot{Workload: newTestDeployment(), Pods: []*corev1.Pod{pod("web-1", changes...)}}
@@ -115,16 +115,16 @@ func TestTerminatingPod(t *testing.T) {
 	}
 	young := deletedSince(10 * time.Second)
 	checkDiagnoses(t, map[string]snapshotCase{
-		"has time to end": {deployment(young), Diagnosis{RecheckAt: testNow.Add(20 * time.Second)}},
-		"for a known disruption": {
+		"within its grace period": {deployment(young), Diagnosis{RecheckAt: testNow.Add(20 * time.Second)}},
+		"known disruption": {
 			deployment(young, disrupted("EvictionByEvictionAPI")),
-			replaced("EvictionByEvictionAPI", "was evicted by a drain"),
+			replaced("EvictionByEvictionAPI", "was evicted by an API request, such as a node drain,"),
 		},
-		"for an unknown disruption":  {deployment(young, disrupted("MovedByRobot")), replaced("MovedByRobot", "was ended from outside")},
-		"its node does not confirm":  {deployment(deletedSince(30 * time.Second)), stuck("spec.nodeName", "n1", unconfirmed, force)},
-		"the next of the set waits":  {set, stuck("spec.nodeName", "n1", unconfirmed+next, force)},
-		"finalizers hold it for now": {deployment(deletedSince(10*time.Second, "x")), Diagnosis{RecheckAt: testNow.Add(20 * time.Second)}},
-		"finalizers hold it": {
+		"unknown disruption":       {deployment(young, disrupted("MovedByRobot")), replaced("MovedByRobot", "was disrupted")},
+		"node does not confirm":    {deployment(deletedSince(30 * time.Second)), stuck("spec.nodeName", "n1", unconfirmed, force)},
+		"replacement pod waits":    {set, stuck("spec.nodeName", "n1", unconfirmed+next, force)},
+		"finalizers, grace period": {deployment(deletedSince(10*time.Second, "x")), Diagnosis{RecheckAt: testNow.Add(20 * time.Second)}},
+		"finalizers": {
 			deployment(deletedSince(30*time.Second, "b.example.com/y", "a.example.com/x")),
 			stuck("metadata.finalizers", "a.example.com/x, b.example.com/y", held, owner),
 		},

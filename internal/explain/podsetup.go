@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Graces of silence: a node may take this long to set up a pod before somebody asks why.
+// Grace periods for a node to set up a pod before its events are requested or reported.
 const (
 	creationGrace = 30 * time.Second
-	// setupGrace lets a node try again: mounts and networks fail once in every busy rollout.
+	// setupGrace gives a node time to retry: mounts and networks often fail once during a rollout.
 	setupGrace = 15 * time.Second
 )
 
-// Reasons of events of kubelet and of the attach/detach controller.
+// Event reasons of the kubelet and of the attach/detach controller.
 const (
 	reasonFailedMount     = "FailedMount"
 	reasonFailedMap       = "FailedMapVolume"
@@ -24,8 +24,8 @@ const (
 	reasonNetworkNotReady = "NetworkNotReady"
 )
 
-// checkCreating is a pod on a node of which nothing was started yet. It does not tell itself
-// what it waits for: its containers are created, it says, for as long as that takes.
+// checkCreating checks a scheduled pod without started containers. Its status only says
+// ContainerCreating, so the cause is in other objects or in its events.
 func (e *explainer) checkCreating(pod *corev1.Pod) {
 	if !isCreating(pod) {
 		return
@@ -44,12 +44,13 @@ func (e *explainer) checkCreating(pod *corev1.Pod) {
 	e.needEvents(podRef(pod))
 }
 
-// missingVolumeSourceCause is a volume that shows what does not exist.
+// missingVolumeSourceCause is a volume that refers to a missing ConfigMap or Secret.
 func missingVolumeSourceCause(pod *corev1.Pod, ref Ref, began time.Time) Cause {
 	return Cause{
 		Code: missingRefCode(ref.Kind), Path: "spec.volumes", Value: ref.Name, Since: began,
-		Message: fmt.Sprintf("Pod %s cannot start: a volume shows %s %q, which does not exist in namespace %s", pod.Name, ref.Kind, abbreviate(ref.Name), pod.Namespace),
-		Fix:     fmt.Sprintf("Create %s %q in namespace %s, or correct spec.volumes of the application.", ref.Kind, ref.Name, pod.Namespace),
+		Message: fmt.Sprintf("Pod %s cannot start: a volume refers to %s %q, which does not exist in namespace %s", pod.Name, ref.Kind,
+			abbreviate(ref.Name), pod.Namespace),
+		Fix: fmt.Sprintf("Create %s %q in namespace %s, or correct spec.volumes of the application.", ref.Kind, ref.Name, pod.Namespace),
 	}
 }
 
@@ -58,7 +59,7 @@ var (
 	volumeNamePattern       = regexp.MustCompile(`(?:for volume "|unmounted volumes=\[)([-a-z0-9.]{1,253})`)
 )
 
-// checkSetupEvents is what the node says about setting up a pod.
+// checkSetupEvents checks the events of the node about setting up a pod.
 func (e *explainer) checkSetupEvents(pod *corev1.Pod, began time.Time) bool {
 	o := podRef(pod)
 	if ev, ok := e.latestEvent(o, []string{reasonFailedMount}, "not found"); ok {
@@ -82,8 +83,9 @@ func (e *explainer) checkSetupEvents(pod *corev1.Pod, began time.Time) bool {
 	if ev, ok := e.latestEvent(o, []string{reasonFailedAttach}); ok {
 		e.addPodCause(pod, "attach "+pod.Name, Cause{
 			Code: AttachFailed, Path: "spec.volumes", Value: volumeNameFrom(ev), Since: began,
-			Message:  fmt.Sprintf("Volume %s of pod %s cannot be attached to node %s", volumeNameFrom(ev), pod.Name, abbreviate(pod.Spec.NodeName)),
-			Fix:      "If another node still has the volume, end the pod there or remove that node; else look at the driver of the volume: " + describePodCommand(pod),
+			Message: fmt.Sprintf("Volume %s of Pod %s cannot be attached to Node %s", volumeNameFrom(ev), pod.Name, abbreviate(pod.Spec.NodeName)),
+			Fix: "If the volume is still attached to another node, delete the pod there or remove that node; otherwise check the CSI driver; for details: " +
+				describePodCommand(pod),
 			Evidence: []string{ev.String()},
 		})
 		return true
@@ -91,8 +93,8 @@ func (e *explainer) checkSetupEvents(pod *corev1.Pod, began time.Time) bool {
 	if ev, ok := e.latestEvent(o, []string{reasonFailedMount, reasonFailedMap}); ok {
 		e.addPodCause(pod, volumeNameFrom(ev), Cause{
 			Code: MountFailed, Path: "spec.volumes", Value: volumeNameFrom(ev), Since: began,
-			Message:  fmt.Sprintf("Volume %s of pod %s cannot be mounted on node %s", volumeNameFrom(ev), pod.Name, abbreviate(pod.Spec.NodeName)),
-			Fix:      "Look at what the node said about the volume: " + describePodCommand(pod),
+			Message:  fmt.Sprintf("Volume %s of Pod %s cannot be mounted on Node %s", volumeNameFrom(ev), pod.Name, abbreviate(pod.Spec.NodeName)),
+			Fix:      "Check the mount error in the events of the pod: " + describePodCommand(pod),
 			Evidence: []string{ev.String()},
 		})
 		return true
@@ -100,8 +102,8 @@ func (e *explainer) checkSetupEvents(pod *corev1.Pod, began time.Time) bool {
 	if ev, ok := e.latestEvent(o, []string{reasonFailedSandbox, reasonNetworkNotReady}); ok {
 		e.addPodCause(pod, pod.Spec.NodeName, Cause{
 			Code: SandboxFailed, Path: "spec.nodeName", Value: pod.Spec.NodeName, Since: began,
-			Message:  fmt.Sprintf("Node %s cannot set up pod %s and its network", abbreviate(pod.Spec.NodeName), pod.Name),
-			Fix:      "Look at the network plugin of the node: " + describePodCommand(pod),
+			Message:  fmt.Sprintf("Node %s cannot create the sandbox and network of Pod %s", abbreviate(pod.Spec.NodeName), pod.Name),
+			Fix:      "Check the network plugin (CNI) of the node; for details: " + describePodCommand(pod),
 			Evidence: []string{ev.String()},
 		})
 		return true
@@ -109,16 +111,16 @@ func (e *explainer) checkSetupEvents(pod *corev1.Pod, began time.Time) bool {
 	return false
 }
 
-// volumeNameFrom is the name of the volume that an event is about.
+// volumeNameFrom returns the name of the volume in an event.
 func volumeNameFrom(ev Event) string {
 	if found := volumeNamePattern.FindStringSubmatch(ev.Message); found != nil {
 		return abbreviate(found[1])
 	}
-	return "(not named)"
+	return "(unknown)"
 }
 
-// missingVolumeKeyCause is a volume that shows a key which is not there. The event does not say of which
-// object; the pod does, if one volume alone has such a key.
+// missingVolumeKeyCause is a volume that refers to a missing key. The event does not name the object, so
+// it is the first one in the pod spec whose volume has such a key.
 func missingVolumeKeyCause(pod *corev1.Pod, kind, key string, ev Event, began time.Time) Cause {
 	source := "a " + kind
 	if holder := volumeSourceWithKey(pod, kind, key); holder != "" {
@@ -126,7 +128,8 @@ func missingVolumeKeyCause(pod *corev1.Pod, kind, key string, ev Event, began ti
 	}
 	return Cause{
 		Code: MissingKey, Path: "spec.volumes", Value: key, Since: began,
-		Message:  fmt.Sprintf("Pod %s cannot start: a volume shows key %q of %s in namespace %s, which has no such key", pod.Name, abbreviate(key), source, pod.Namespace),
+		Message: fmt.Sprintf("Pod %s cannot start: a volume refers to key %q of %s in namespace %s, which has no such key", pod.Name,
+			abbreviate(key), source, pod.Namespace),
 		Fix:      fmt.Sprintf("Add key %q to %s in namespace %s, or correct spec.volumes of the application.", key, source, pod.Namespace),
 		Evidence: []string{ev.String()},
 	}
@@ -152,7 +155,7 @@ func volumeSourceWithKey(pod *corev1.Pod, kind, key string) string {
 	return found
 }
 
-// isCreating says whether a pod is on a node and nothing of it was started yet.
+// isCreating reports whether a pod is scheduled and none of its containers was started yet.
 func isCreating(pod *corev1.Pod) bool {
 	scheduled := podCondition(pod, corev1.PodScheduled)
 	if isReady(pod) || scheduled == nil || scheduled.Status != corev1.ConditionTrue {

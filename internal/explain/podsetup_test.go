@@ -10,18 +10,20 @@ import (
 
 func TestMissingVolumeSources(t *testing.T) {
 	missing := []Ref{{"Secret", "cert"}}
-	want := []string{`MissingSecret: Pod web-1 cannot start: a volume shows Secret "cert", which does not exist in namespace shop`}
+	want := []string{`MissingSecret: Pod web-1 cannot start: a volume refers to Secret "cert", which does not exist in namespace shop`}
 	for name, tc := range map[string]struct {
 		pod     *corev1.Pod
 		missing []Ref
 		want    []string
 	}{
-		"nothing is started":            {pod("web-1", waiting("ContainerCreating", "")), missing, want},
-		"init containers neither":       {pod("web-1", waiting("PodInitializing", "")), missing, want},
-		"nothing is missing":            {pod("web-1", waiting("ContainerCreating", "")), nil, nil},
-		"something else is in the way":  {pod("web-1", waiting("ImagePullBackOff", "")), missing, []string{`ImagePull: Image "shop/web:2" cannot be pulled (container app of pod web-1)`}},
-		"not on a node":                 {pod("web-1", unscheduled(time.Minute, "Unschedulable", "0/1 nodes are available")), missing, []string{"Unschedulable: No node takes pod web-1"}},
-		"it mounted it when it started": {pod("web-1", running(time.Minute)), missing, nil},
+		"no container started":      {pod("web-1", waiting("ContainerCreating", "")), missing, want},
+		"no init container started": {pod("web-1", waiting("PodInitializing", "")), missing, want},
+		"nothing is missing":        {pod("web-1", waiting("ContainerCreating", "")), nil, nil},
+		"image cannot be pulled": {pod("web-1", waiting("ImagePullBackOff", "")), missing,
+			[]string{`ImagePull: Image "shop/web:2" cannot be pulled (container app of Pod web-1)`}},
+		"not scheduled": {pod("web-1", unscheduled(time.Minute, "Unschedulable", "0/1 nodes are available")), missing,
+			[]string{"Unschedulable: Pod web-1 cannot be scheduled"}},
+		"container is running": {pod("web-1", running(time.Minute)), missing, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, p := range []*corev1.Pod{tc.pod, ProjectPod(tc.pod)} {
@@ -37,7 +39,7 @@ func TestMissingVolumeSources(t *testing.T) {
 	}
 }
 
-// withKeyVolumes has volumes that show single keys of ConfigMaps and Secrets.
+// withKeyVolumes adds volumes with single keys of ConfigMaps and Secrets.
 func withKeyVolumes(p *corev1.Pod) {
 	items := func(key string) []corev1.KeyToPath { return []corev1.KeyToPath{{Key: key, Path: key}} }
 	configMap := func(name, key string) corev1.Volume {
@@ -78,7 +80,7 @@ func TestSetupEventsOfCreatingPod(t *testing.T) {
 		noKey       = `MountVolume.SetUp failed for volume "settings" : configmap references non-existent config key: a.conf`
 		noSecretKey = `MountVolume.SetUp failed for volume "cert" : references non-existent secret key: tls.crt`
 		unnamed     = "rpc error: code = Internal"
-		blocked     = "Pod web-1 cannot start: a volume shows "
+		blocked     = "Pod web-1 cannot start: a volume refers to "
 	)
 	keyCause := func(source, key, event string) Diagnosis {
 		return cause(MissingKey, "spec.volumes", key, blocked+`key "`+key+`" of `+source+" in namespace shop, which has no such key",
@@ -102,13 +104,13 @@ func TestSetupEventsOfCreatingPod(t *testing.T) {
 		},
 		"volume without a name cannot be mounted": {
 			snapshot(creating(time.Minute), "FailedMapVolume", unnamed),
-			cause(MountFailed, "spec.volumes", "(not named)", "Volume (not named) of pod web-1 cannot be mounted on node n1",
-				"Look at what the node said about the volume: kubectl describe pod -n shop web-1", "event FailedMapVolume: "+unnamed),
+			cause(MountFailed, "spec.volumes", "(unknown)", "Volume (unknown) of Pod web-1 cannot be mounted on Node n1",
+				"Check the mount error in the events of the pod: kubectl describe pod -n shop web-1", "event FailedMapVolume: "+unnamed),
 		},
-		"node tries again in the grace period": {
+		"node retries within the grace period": {
 			snapshot(creating(5*time.Second), "FailedMapVolume", unnamed), Diagnosis{RecheckAt: testNow.Add(10 * time.Second)},
 		},
-		"event that explains nothing": {
+		"unrelated event": {
 			snapshot(creating(time.Minute), "Scheduled", "assigned to n1"), Diagnosis{EventsNeeded: []ObjectRef{testPodRef("web-1")}},
 		},
 	})

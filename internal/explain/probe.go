@@ -10,17 +10,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What Kubernetes assumes for a probe that does not say it, and the least that we wait:
-// a program that has just been started may be silent for a moment.
+// The defaults of Kubernetes for probes, and the minimum grace period: a program that was just
+// started needs a moment.
 const (
 	defaultProbePeriod      = 10
 	defaultFailureThreshold = 3
 	minGrace                = 15 * time.Second
 )
 
-// checkReadiness is a container that runs and is not ready. Until its probe had the chance to
-// fail as often as it may, that means nothing, and neither does it while the startup
-// probe holds the others back.
+// checkReadiness reports a running container that is not ready, but not before its readiness probe
+// could reach its failureThreshold, and not while its startup probe disables the readiness probe.
 func (e *explainer) checkReadiness(c container) {
 	running, probe := c.status.State.Running, c.spec.ReadinessProbe
 	if running == nil || probe == nil || c.isInit {
@@ -38,22 +37,23 @@ func (e *explainer) checkReadiness(c container) {
 	if ev, ok := e.latestEvent(podRef(c.pod), []string{reasonUnhealthy}, "Readiness probe"); ok {
 		all = append(all, ev.String())
 	}
-	e.addPodCause(c.pod, c.causeKey(), Cause{
+	e.addPodCause(c.pod, e.causeKey(c), Cause{
 		Code: ReadinessFailing, Path: c.specPath + ".readinessProbe", Value: target, Since: c.unreadySince(),
-		Message:  fmt.Sprintf("%s runs but does not pass its readiness probe (%s)", c.title(), target),
-		Fix:      "Let the application answer, or correct its spec.probes.readiness; what the probe got is shown by " + describePodCommand(c.pod),
+		Message: fmt.Sprintf("%s runs but does not pass its readiness probe (%s)", c.title(), target),
+		Fix: "Make the application answer the probe, or correct its spec.probes.readiness; the probe results are in the events: " +
+			describePodCommand(c.pod),
 		Evidence: all,
 	})
 }
 
-// Reasons of events about probes.
+// Event reasons of probes.
 const (
 	reasonUnhealthy = "Unhealthy"
 	reasonKilling   = "Killing"
 )
 
-// checkStartup is a container that has had all the time its startup probe gives it. It says
-// whether that probe is what the container waits for.
+// checkStartup reports a container that exceeded the time of its startup probe. It returns true if the
+// startup probe has not succeeded yet.
 func (e *explainer) checkStartup(c container) bool {
 	running, probe := c.status.State.Running, c.spec.StartupProbe
 	if running == nil || probe == nil || c.status.Started == nil || *c.status.Started {
@@ -67,8 +67,8 @@ func (e *explainer) checkStartup(c container) bool {
 	return true
 }
 
-// probeKillEvent is the event that says that kubelet ended a container because of a probe, and
-// which one that was.
+// probeKillEvent returns the event of the kubelet that killed a container because of a failed probe, and
+// the name of that probe.
 func (e *explainer) probeKillEvent(c container) (probe string, ev Event, found bool) {
 	for _, probe := range []string{"liveness", "startup"} {
 		ev, ok := e.latestEvent(podRef(c.pod), []string{reasonKilling}, "Container "+c.status.Name+" failed "+probe+" probe")
@@ -79,8 +79,8 @@ func (e *explainer) probeKillEvent(c container) (probe string, ev Event, found b
 	return "", Event{}, false
 }
 
-// addProbeRestart is a container that kubelet ends because of a probe. How it then ends,
-// with 0, 137 or 143, is its own affair.
+// addProbeRestart reports a container that the kubelet killed because of a failed probe. The exit code
+// (0, 137 or 143) only depends on how the program handles SIGTERM.
 func (e *explainer) addProbeRestart(c container) bool {
 	probeName, ev, found := e.probeKillEvent(c)
 	code, probe := LivenessRestarts, c.spec.LivenessProbe
@@ -98,22 +98,23 @@ func (e *explainer) addProbeRestart(c container) bool {
 	return true
 }
 
-// addProbeFailure is a container that a probe ends.
+// addProbeFailure reports a container that fails its liveness or startup probe.
 func (e *explainer) addProbeFailure(c container, code Code, probeName string, probe *corev1.Probe, ev Event) {
 	target := describeProbe(probe)
-	message := fmt.Sprintf("%s does not pass its startup probe (%s) in the time it has for that", c.title(), target)
+	message := fmt.Sprintf("%s does not pass its startup probe (%s) in time", c.title(), target)
 	if code == LivenessRestarts {
-		message = fmt.Sprintf("%s is started anew again and again, because it does not pass its liveness probe (%s)", c.title(), target)
+		message = fmt.Sprintf("%s is restarted repeatedly because it does not pass its liveness probe (%s)", c.title(), target)
 	}
 	cause := Cause{
 		Code: code, Path: c.specPath + "." + probeName + "Probe", Value: target, Since: c.unreadySince(), Message: message,
-		Fix:      fmt.Sprintf("Let the application answer, or correct its spec.probes.%s; what the probe got is shown by %s", probeName, describePodCommand(c.pod)),
+		Fix: fmt.Sprintf("Make the application answer the probe, or correct its spec.probes.%s; the probe results are in the events: %s",
+			probeName, describePodCommand(c.pod)),
 		Evidence: evidence(fmt.Sprintf("restarts: %d", c.status.RestartCount)),
 	}
 	if ev.Reason != "" {
 		cause.Evidence = append(cause.Evidence, ev.String())
 	}
-	e.addPodCause(c.pod, c.causeKey(), cause)
+	e.addPodCause(c.pod, e.causeKey(c), cause)
 }
 
 func probeGrace(p *corev1.Probe) time.Duration {
@@ -122,8 +123,8 @@ func probeGrace(p *corev1.Probe) time.Duration {
 	return max(minGrace, time.Duration(min(seconds, math.MaxInt32))*time.Second)
 }
 
-// describeProbe says what a probe asks, without what may be secret in it: headers, commands
-// and the query of a URL stay out.
+// describeProbe describes the handler of a probe without parts that can contain secrets: headers,
+// commands and the query of a URL.
 func describeProbe(p *corev1.Probe) string {
 	switch {
 	case p.HTTPGet != nil:
@@ -135,7 +136,7 @@ func describeProbe(p *corev1.Probe) string {
 	case p.Exec != nil:
 		return "a command"
 	}
-	return "of a kind not known here"
+	return "unknown probe type"
 }
 
 func probePath(get *corev1.HTTPGetAction) string {

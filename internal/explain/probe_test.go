@@ -25,8 +25,9 @@ func probeCases() map[string]podCase {
 	cause := func(what, started string) []Cause {
 		return []Cause{{
 			Code: "ReadinessFailing", Object: testPodRef("web-1"), Path: "spec.containers[0].readinessProbe", Value: what, Since: testNow.Add(-unreadyFor),
-			Message:  "Container app of pod web-1 runs but does not pass its readiness probe (" + what + ")",
-			Fix:      "Let the application answer, or correct its spec.probes.readiness; what the probe got is shown by kubectl describe pod -n shop web-1",
+			Message: "Container app of Pod web-1 runs but does not pass its readiness probe (" + what + ")",
+			Fix: "Make the application answer the probe, or correct its spec.probes.readiness; the probe results are in the events: kubectl " +
+				"describe pod -n shop web-1",
 			Evidence: []string{"1 of 1 pods", "restarts: 0", "running since " + started},
 		}}
 	}
@@ -41,20 +42,21 @@ func probeCases() map[string]podCase {
 	runningStatus := corev1.ContainerStatus{Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(time.Minute)}}}
 	inSidecar := cause("TCP port 8080", "2026-03-01T11:59:00Z")
 	inSidecar[0].Path = "spec.initContainers[0].readinessProbe"
-	inSidecar[0].Message = "Container proxy of pod web-1 runs but does not pass its readiness probe (TCP port 8080)"
+	inSidecar[0].Message = "Container proxy of Pod web-1 runs but does not pass its readiness probe (TCP port 8080)"
 	soon := testNow.Add(time.Second)
 	stories := map[string]podCase{
-		"may not answer yet, by default":       {onePod(running(29*time.Second), withReadinessProbe(corev1.Probe{ProbeHandler: tcpProbe(8080)})), nil, soon},
-		"may not answer yet, by our least":     {onePod(running(14*time.Second), withReadinessProbe(quick)), nil, soon},
-		"may not answer yet, by its own wish":  {onePod(running(80*time.Second), withReadinessProbe(slow)), nil, testNow.Add(10 * time.Second)},
-		"still held back by its startup probe": {onePod(running(podAge), withReadinessProbe(quick), starting), nil, time.Time{}},
-		"not ready without a probe":            {onePod(running(podAge)), nil, time.Time{}},
-		"an init container takes its time": {onePod(waiting("PodInitializing", ""), withInitContainer("migrate", runningStatus)), []Cause{{
+		"within the default grace period": {onePod(running(29*time.Second), withReadinessProbe(corev1.Probe{ProbeHandler: tcpProbe(8080)})),
+			nil, soon},
+		"within the minimum grace period":     {onePod(running(14*time.Second), withReadinessProbe(quick)), nil, soon},
+		"within the configured grace period":  {onePod(running(80*time.Second), withReadinessProbe(slow)), nil, testNow.Add(10 * time.Second)},
+		"startup probe has not succeeded yet": {onePod(running(podAge), withReadinessProbe(quick), starting), nil, time.Time{}},
+		"not ready without a probe":           {onePod(running(podAge)), nil, time.Time{}},
+		"init container is still running": {onePod(waiting("PodInitializing", ""), withInitContainer("migrate", runningStatus)), []Cause{{
 			Code: "InitBlocked", Severity: Notice, Object: testPodRef("web-1"), Path: "status.initContainerStatuses[0].state.running", Value: "migrate", Since: testNow.Add(-time.Minute),
-			Message: "Init container migrate of pod web-1 is still running, and the containers after it wait for its end",
-			Fix:     "See what it does: kubectl logs -n shop web-1 -c migrate", Evidence: []string{"1 of 1 pods"},
+			Message: "Init container migrate of Pod web-1 is still running; the other containers of the pod start after it completes",
+			Fix:     "Check its logs: kubectl logs -n shop web-1 -c migrate", Evidence: []string{"1 of 1 pods"},
 		}}, time.Time{}},
-		"the first grace to end is the next": {
+		"recheck at the end of the first grace period": {
 			pods: []*corev1.Pod{
 				pod("web-1", running(10*time.Second), withReadinessProbe(quick)),
 				pod("web-2", running(14*time.Second), withReadinessProbe(quick)),
@@ -62,19 +64,19 @@ func probeCases() map[string]podCase {
 			},
 			recheckAt: soon,
 		},
-		"does not answer, by default": {
+		"fails after the default grace period": {
 			pods: onePod(running(30*time.Second), withReadinessProbe(corev1.Probe{ProbeHandler: tcpProbe(8080)})),
 			want: cause("TCP port 8080", "2026-03-01T11:59:30Z"),
 		},
-		"does not answer, by our least": {
+		"fails after the minimum grace period": {
 			pods: onePod(running(15*time.Second), withReadinessProbe(quick)),
 			want: cause("TCP port 8080", "2026-03-01T11:59:45Z"),
 		},
-		"does not answer, and does not tell whether it has started": {
+		"fails without status.started": {
 			pods: onePod(running(podAge), withReadinessProbe(quick), withAppStatus(func(s *corev1.ContainerStatus) { s.Started = nil })),
 			want: cause("TCP port 8080", "2026-03-01T11:00:00Z"),
 		},
-		"a sidecar does not answer": {
+		"sidecar fails": {
 			pods: onePod(waiting("PodInitializing", ""), withInitContainer("proxy", runningStatus), sidecar),
 			want: inSidecar,
 		},
@@ -84,13 +86,13 @@ func probeCases() map[string]podCase {
 		want: []Cause{{
 			Code: StartupFailing, Object: testPodRef("web-1"), Path: "spec.containers[0].startupProbe", Value: "TCP port 8080",
 			Since:   testNow.Add(-unreadyFor),
-			Message: "Container app of pod web-1 does not pass its startup probe (TCP port 8080) in the time it has for that",
-			Fix: "Let the application answer, or correct its spec.probes.startup; " +
-				"what the probe got is shown by kubectl describe pod -n shop web-1",
+			Message: "Container app of Pod web-1 does not pass its startup probe (TCP port 8080) in time",
+			Fix: "Make the application answer the probe, or correct its spec.probes.startup; " +
+				"the probe results are in the events: kubectl describe pod -n shop web-1",
 			Evidence: []string{"1 of 1 pods", "restarts: 0"},
 		}},
 	}
-	stories["may still pass its startup probe"] = podCase{
+	stories["within the grace period of its startup probe"] = podCase{
 		pods:      onePod(running(80*time.Second), starting, withStartupProbe(slow), withReadinessProbe(quick)),
 		recheckAt: testNow.Add(10 * time.Second),
 	}
@@ -100,9 +102,9 @@ func probeCases() map[string]podCase {
 		"HTTP / on port 80":        {HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt(80)}},
 		"gRPC port 9000":           {GRPC: &corev1.GRPCAction{Port: 9000, Service: new("s")}},
 		"a command":                {Exec: &corev1.ExecAction{Command: []string{"check", "--password=x"}}},
-		"of a kind not known here": {},
+		"unknown probe type":       {},
 	} {
-		stories["does not answer: "+what] = podCase{
+		stories["fails: "+what] = podCase{
 			pods: onePod(running(podAge), withReadinessProbe(corev1.Probe{ProbeHandler: handler})),
 			want: cause(what, "2026-03-01T11:00:00Z"),
 		}
@@ -113,6 +115,6 @@ func probeCases() map[string]podCase {
 func TestProbeGraceDoesNotOverflow(t *testing.T) {
 	endless := &corev1.Probe{InitialDelaySeconds: math.MaxInt32, PeriodSeconds: math.MaxInt32, FailureThreshold: math.MaxInt32}
 	if got := probeGrace(endless); got < 24*time.Hour {
-		t.Errorf("patience %s, want years", got)
+		t.Errorf("grace period %s, want years", got)
 	}
 }

@@ -10,11 +10,16 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// projectedLabels are those by which a pod is found and told from pods of other workloads.
-var projectedLabels = []string{appsapi.LabelManagedBy, appsapi.LabelInstance, appsapi.LabelWorkload}
+// projectedLabels is the maximum number of labels of a projected pod.
+const projectedLabels = 3
 
-// ProjectPod returns a new pod with only what [Explain] and the verdict about a pod read.
-// A cache is made of pods that are well, so about those it keeps next to nothing.
+// isProjectedLabel reports whether a label is needed to find a pod or its workload.
+func isProjectedLabel(name string) bool {
+	return name == appsapi.LabelManagedBy || name == appsapi.LabelInstance || appsapi.IsWorkloadLabel(name)
+}
+
+// ProjectPod returns a copy of a pod with only the fields that [Explain] and the health check read.
+// Most pods in a cache are ready, so ready pods keep almost nothing.
 func ProjectPod(pod *corev1.Pod) *corev1.Pod {
 	if pod == nil {
 		return nil
@@ -22,19 +27,20 @@ func ProjectPod(pod *corev1.Pod) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			// Caches tell by it whether an object has changed.
+			// Caches compare it to detect changes.
 			ResourceVersion:   pod.ResourceVersion,
 			CreationTimestamp: pod.CreationTimestamp,
 			DeletionTimestamp: pod.DeletionTimestamp.DeepCopy(),
 		},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason},
 	}
-	if strings.HasPrefix(pod.Labels[appsapi.LabelWorkload], "statefulset-") {
-		p.Status.PodIP = pod.Status.PodIP // databases are asked
-	}
-	for _, name := range projectedLabels {
-		if value, ok := pod.Labels[name]; ok {
-			metav1.SetMetaDataLabel(&p.ObjectMeta, name, value)
+	for name, value := range pod.Labels {
+		if !isProjectedLabel(name) {
+			continue
+		}
+		metav1.SetMetaDataLabel(&p.ObjectMeta, name, value)
+		if appsapi.IsWorkloadLabel(name) && strings.HasPrefix(value, "statefulset-") {
+			p.Status.PodIP = pod.Status.PodIP // the operator connects to databases
 		}
 	}
 	if hasFailed(pod) {
@@ -96,7 +102,7 @@ func projectSpec(s *corev1.PodSpec) corev1.PodSpec {
 	return kept
 }
 
-// projectVolumes keeps what volumes are made of that may be missing.
+// projectVolumes keeps the volumes whose source can be missing.
 func projectVolumes(all []corev1.Volume) []corev1.Volume {
 	var kept []corev1.Volume
 	for i := range all {
@@ -119,7 +125,7 @@ func projectVolumes(all []corev1.Volume) []corev1.Volume {
 	return kept
 }
 
-// projectContainers keeps all containers in their order: paths count them.
+// projectContainers keeps all containers in their order: field paths contain their index.
 func projectContainers(all []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for i := range all {
@@ -138,7 +144,7 @@ func projectContainers(all []corev1.Container) []corev1.Container {
 	return kept
 }
 
-// projectProbe keeps what a probe asks, not what it sends along or runs.
+// projectProbe keeps the target of a probe, without headers and commands.
 func projectProbe(p *corev1.Probe) *corev1.Probe {
 	if p == nil {
 		return nil
@@ -186,5 +192,5 @@ func projectTermination(t *corev1.ContainerStateTerminated) *corev1.ContainerSta
 	}
 }
 
-// cloneText copies what is read of a text: a part of it would hold on to the whole.
+// cloneText copies the sanitized text: a substring would keep the whole text in memory.
 func cloneText(s string) string { return strings.Clone(sanitize(s, maxText)) }

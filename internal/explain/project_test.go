@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// copyPods copies those that are there.
+// copyPods deep-copies the pods that are not nil.
 func copyPods(all []*corev1.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range all {
@@ -35,13 +35,13 @@ func TestProjectPodKeepsCauses(t *testing.T) {
 			want, wantAgain := diagnosePods(tc.pods, testNow)
 			got, again := diagnosePods(once, testNow)
 			if diff := cmp.Diff(want, got, ignoreAffectedPods); diff != "" {
-				t.Errorf("causes (-whole +projected):\n%s", diff)
+				t.Errorf("causes (-full +projected):\n%s", diff)
 			}
 			if !again.Equal(wantAgain) {
-				t.Errorf("again %s, want %s", again, wantAgain)
+				t.Errorf("recheck at %s, want %s", again, wantAgain)
 			}
 			if diff := cmp.Diff(once, twice); diff != "" {
-				t.Errorf("a second projection takes more away (-once +twice):\n%s", diff)
+				t.Errorf("ProjectPod is not idempotent (-once +twice):\n%s", diff)
 			}
 		})
 	}
@@ -57,10 +57,10 @@ func TestProjectPodKeepsJobCauses(t *testing.T) {
 			}
 			got, again := diagnoseJob(tc.job, once, testNow)
 			if diff := cmp.Diff(tc.want, got, ignoreAffectedPods); diff != "" || !again.Equal(tc.recheckAt) {
-				t.Errorf("again %s, want %s; causes (-whole +projected):\n%s", again, tc.recheckAt, diff)
+				t.Errorf("recheck at %s, want %s; causes (-full +projected):\n%s", again, tc.recheckAt, diff)
 			}
 			if diff := cmp.Diff(once, twice); diff != "" {
-				t.Errorf("a second projection takes more away (-once +twice):\n%s", diff)
+				t.Errorf("ProjectPod is not idempotent (-once +twice):\n%s", diff)
 			}
 		})
 	}
@@ -171,8 +171,7 @@ func TestProjectPod(t *testing.T) {
 	}
 }
 
-// What is kept must not lead back to what is not: neither by a pointer nor by a part of a
-// long text.
+// A projected pod must not keep the full pod in memory, neither by a pointer nor by a substring.
 func TestProjectPodSharesNoMemory(t *testing.T) {
 	long := strings.Repeat("noise ", 1000)
 	p := pod("web-1", terminated(termination(1, "Error", long+"\nlast", time.Minute)), deleted)
@@ -184,7 +183,7 @@ func TestProjectPodSharesNoMemory(t *testing.T) {
 	from := p.Status.ContainerStatuses[0].State.Terminated.Message
 	begin, at := uintptr(unsafe.Pointer(unsafe.StringData(from))), uintptr(unsafe.Pointer(unsafe.StringData(kept.Message)))
 	if begin <= at && at < begin+uintptr(len(from)) {
-		t.Error("the line that is kept is a part of the text that is not")
+		t.Error("the projected message is a substring of the full text")
 	}
 	started, limited := pod("web-1", running(podAge), limits("64Mi")), pod("web-1", running(podAge), limits("64Mi"))
 	small := ProjectPod(started)
@@ -193,6 +192,6 @@ func TestProjectPodSharesNoMemory(t *testing.T) {
 	small.Labels["apps.holdfast.dev/workload"] = "x"
 	delete(small.Spec.Containers[0].Resources.Limits, "memory")
 	if diff := cmp.Diff(limited, started); diff != "" {
-		t.Errorf("a change of the projection reached the pod (-before +after):\n%s", diff)
+		t.Errorf("changing the projection changed the pod (-before +after):\n%s", diff)
 	}
 }

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// RejectedCause explains why the API server does not take an object, from its answer to whoever
-// sent it. ok is false for answers of no known kind.
+// RejectedCause returns the cause for an object that the API server rejected with this message; ok is
+// false for unknown messages.
 func RejectedCause(o ObjectRef, message string) (c Cause, ok bool) {
 	return rejectedCause(o, o.String(), message)
 }
 
-// podsRejectedCause explains why it does not take the pods of a workload.
+// podsRejectedCause returns the cause for a workload whose pods the API server rejected.
 func podsRejectedCause(o ObjectRef, message string) Cause {
 	c, ok := rejectedCause(o, "the pods of "+o.String(), message)
 	if !ok {
 		c = Cause{
 			Code: CreateFailed, Object: o, Evidence: evidence(message),
 			Message: fmt.Sprintf("The pods of %s cannot be created: %s", o, withoutGeneratedNames(o, message)),
-			Fix:     fmt.Sprintf("Look at what the API server answered: kubectl describe %s -n %s %s", strings.ToLower(o.Kind), o.Namespace, o.Name),
+			Fix:     fmt.Sprintf("Check the error of the API server: kubectl describe %s -n %s %s", strings.ToLower(o.Kind), o.Namespace, o.Name),
 		}
 	}
 	return c
@@ -45,10 +45,10 @@ func rejectedCause(o ObjectRef, target, message string) (c Cause, ok bool) {
 	return Cause{}, false
 }
 
-// generatedSuffixPattern is the end of a name that Kubernetes made up for a pod.
+// generatedSuffixPattern matches the generated suffix of a pod name.
 const generatedSuffixPattern = `(-[a-z0-9]{5,10})?-[a-z0-9]{5}\b`
 
-// withoutGeneratedNames is an answer in words that are the same at every try: each pod has another name.
+// withoutGeneratedNames removes generated pod names, so the message is the same at every attempt.
 //
 //	pods "web-6d5f7c8b9-x2x4z" is forbidden: no ──► no
 func withoutGeneratedNames(o ObjectRef, text string) string {
@@ -60,13 +60,13 @@ func withoutGeneratedNames(o ObjectRef, text string) string {
 	return regexp.MustCompile(regexp.QuoteMeta(o.Name)+generatedSuffixPattern).ReplaceAllString(text, o.Name)
 }
 
-// rejection is an answer and what was found in it.
+// rejection is a rejected object and the submatches of the message.
 type rejection struct {
 	namespace, target string
 	matches           []string
 }
 
-// namePattern is what may be the name of an object. Nothing else of an answer gets into a sentence.
+// namePattern matches valid object names, so that no other text of a message gets into a status.
 const namePattern = `[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?`
 
 var rejectionPatterns = []struct {
@@ -95,8 +95,9 @@ func (r rejection) quotaExceeded() Cause {
 	slices.Sort(resources)
 	return Cause{
 		Code: QuotaExceeded, Value: quota,
-		Message: fmt.Sprintf("ResourceQuota %s of namespace %s is used up (%s), so %s cannot be created", quota, r.namespace, strings.Join(resources, ", "), r.target),
-		Fix:     fmt.Sprintf("Raise the quota or free some of it: kubectl describe quota -n %s %s", r.namespace, quota),
+		Message: fmt.Sprintf("ResourceQuota %s in namespace %s is exceeded (%s), so %s cannot be created", quota, r.namespace,
+			strings.Join(resources, ", "), r.target),
+		Fix: fmt.Sprintf("Raise the quota or reduce its usage; for details: kubectl describe quota -n %s %s", r.namespace, quota),
 	}
 }
 
@@ -104,8 +105,9 @@ func (r rejection) quotaNeedsRequests() Cause {
 	quota, resource := r.matches[0], r.matches[1]
 	return Cause{
 		Code: QuotaNeedsRequests, Value: resource,
-		Message: fmt.Sprintf("ResourceQuota %s of namespace %s wants %s to be set, which is not the case in %s", quota, r.namespace, resource, r.target),
-		Fix:     "Set spec.resources of the application, sidecars included, or give the namespace a LimitRange with defaults.",
+		Message: fmt.Sprintf("ResourceQuota %s in namespace %s requires %s to be set, which is missing in %s", quota, r.namespace, resource,
+			r.target),
+		Fix: "Set spec.resources of the application, sidecars included, or give the namespace a LimitRange with defaults.",
 	}
 }
 
@@ -113,8 +115,9 @@ func (r rejection) limitRangeBound() Cause {
 	bound, resource, per, value := r.matches[0], r.matches[1], r.matches[2], r.matches[3]
 	return Cause{
 		Code: LimitRange, Value: resource,
-		Message: fmt.Sprintf("A LimitRange of namespace %s sets a %s of %s %s per %s, which is not kept by %s", r.namespace, bound, value, resource, per, r.target),
-		Fix:     fmt.Sprintf("Bring spec.resources of the application within it: kubectl describe limitrange -n %s", r.namespace),
+		Message: fmt.Sprintf("A LimitRange in namespace %s sets a %s of %s %s per %s, which is violated by %s", r.namespace, bound, value,
+			resource, per, r.target),
+		Fix: fmt.Sprintf("Set spec.resources of the application within this range; for details: kubectl describe limitrange -n %s", r.namespace),
 	}
 }
 
@@ -122,13 +125,13 @@ func (r rejection) limitRangeRatio() Cause {
 	resource, per, value := r.matches[0], r.matches[1], r.matches[2]
 	return Cause{
 		Code: LimitRange, Value: resource,
-		Message: fmt.Sprintf("A LimitRange of namespace %s lets the %s limit per %s be at most %s times its request, which is not kept by %s", r.namespace, resource, per, value, r.target),
-		Fix:     fmt.Sprintf("Bring spec.resources of the application within it: kubectl describe limitrange -n %s", r.namespace),
+		Message: fmt.Sprintf("A LimitRange in namespace %s allows a %s limit per %s of at most %s times the request, which is violated by %s",
+			r.namespace, resource, per, value, r.target),
+		Fix: fmt.Sprintf("Correct spec.resources of the application to match this ratio; for details: kubectl describe limitrange -n %s", r.namespace),
 	}
 }
 
-// podSecurity keeps the words before each parenthesis: what is inside says the same again for
-// each container.
+// podSecurity keeps the text before each parenthesis: the parentheses repeat it for each container.
 func (r rejection) podSecurity() Cause {
 	level := r.matches[0]
 	var violations []string
@@ -152,15 +155,16 @@ func (r rejection) podSecurity() Cause {
 	return Cause{
 		Code: PodSecurity, Value: level,
 		Message: fmt.Sprintf("Namespace %s enforces PodSecurity level %s, which is violated by %s: %s", r.namespace, level, r.target, strings.Join(violations, ", ")),
-		Fix:     "Set spec.security.level of the application to Restricted and correct what else is named, or let the namespace allow it.",
+		Fix: "Set spec.security.level of the application to Restricted and fix the listed violations, or lower the PodSecurity level of " +
+			"the namespace.",
 	}
 }
 
-// reasonOrDefault is what a webhook or policy gives as its reason. It is written for the one who is
-// refused, and nothing else tells what to change.
+// reasonOrDefault returns the reason that a webhook or policy gives. It is written for users, and only
+// the reason tells what to change.
 func reasonOrDefault(text string) string {
 	if text == "" {
-		return "it does not say why"
+		return "no reason given"
 	}
 	return abbreviate(strings.TrimSuffix(text, "."))
 }
@@ -168,24 +172,24 @@ func reasonOrDefault(text string) string {
 func (r rejection) webhookDenied() Cause {
 	return Cause{
 		Code: WebhookDenied, Value: r.matches[0],
-		Message: fmt.Sprintf("Admission webhook %s refuses %s: %s", r.matches[0], r.target, reasonOrDefault(r.matches[1])),
-		Fix:     "Change the application as the webhook wants it, or ask whoever runs the webhook.",
+		Message: fmt.Sprintf("Admission webhook %s denies %s: %s", r.matches[0], r.target, reasonOrDefault(r.matches[1])),
+		Fix:     "Change the application as the webhook requires, or ask the owner of the webhook.",
 	}
 }
 
 func (r rejection) webhookDown() Cause {
 	return Cause{
 		Code: WebhookDown, Value: r.matches[0],
-		Message: fmt.Sprintf("Admission webhook %s does not answer, so %s cannot be created", r.matches[0], r.target),
-		Fix:     "Bring the webhook back, or remove its configuration: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+		Message: fmt.Sprintf("The API server cannot call admission webhook %s, so %s cannot be created", r.matches[0], r.target),
+		Fix:     "Repair the webhook, or delete its configuration; for details: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
 	}
 }
 
 func (r rejection) policyDenied() Cause {
 	return Cause{
 		Code: PolicyDenied, Value: r.matches[0],
-		Message: fmt.Sprintf("ValidatingAdmissionPolicy %s refuses %s: %s", r.matches[0], r.target, reasonOrDefault(r.matches[2])),
-		Fix:     fmt.Sprintf("Change the application as the policy wants it: kubectl get validatingadmissionpolicy %s -o yaml", r.matches[0]),
+		Message: fmt.Sprintf("ValidatingAdmissionPolicy %s denies %s: %s", r.matches[0], r.target, reasonOrDefault(r.matches[2])),
+		Fix:     fmt.Sprintf("Change the application as the policy requires; for details: kubectl get validatingadmissionpolicy %s -o yaml", r.matches[0]),
 	}
 }
 
@@ -193,7 +197,8 @@ func (r rejection) serviceAccountMissing() Cause {
 	return Cause{
 		Code: ServiceAccountMissing, Value: r.matches[0],
 		Message: fmt.Sprintf("ServiceAccount %q does not exist in namespace %s, so %s cannot be created", abbreviate(r.matches[0]), r.namespace, r.target),
-		Fix:     fmt.Sprintf("Create it, or correct spec.serviceAccountName of the application: kubectl create serviceaccount -n %s %s", r.namespace, r.matches[0]),
+		Fix: fmt.Sprintf("Correct spec.serviceAccountName of the application, or create the ServiceAccount: "+
+			"kubectl create serviceaccount -n %s %s", r.namespace, r.matches[0]),
 	}
 }
 
@@ -201,6 +206,6 @@ func (r rejection) namespaceTerminating() Cause {
 	return Cause{
 		Code: NamespaceTerminating, Value: r.namespace,
 		Message: fmt.Sprintf("Namespace %s is being deleted, so %s cannot be created", r.namespace, r.target),
-		Fix:     fmt.Sprintf("Use another namespace; what keeps this one is shown by kubectl describe namespace %s", r.namespace),
+		Fix:     fmt.Sprintf("Use another namespace, or check what blocks the deletion: kubectl describe namespace %s", r.namespace),
 	}
 }

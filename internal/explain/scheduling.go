@@ -11,42 +11,51 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// schedulerGrace lets a node that is just coming, or a pod that is just going, make room.
+// schedulerGrace gives a new node or a terminating pod time to free capacity.
 const schedulerGrace = 5 * time.Second
 
-// schedulingReason is one thing that keeps nodes from taking a pod.
+// schedulingReason is a reason why nodes do not fit a pod.
 type schedulingReason struct {
 	code    Code
-	phrase  string // in a list of several
-	message string // as a sentence, if it is the only one
+	phrase  string // for a list of several reasons
+	message string // if it is the only reason
 	value   string
 	fix     string
 }
 
-// schedulingPatterns are those that have nothing to do with how much a node has, by what the
-// scheduler says.
+// schedulingPatterns are the reasons other than insufficient resources, by patterns in the message of
+// the scheduler.
 var schedulingPatterns = []struct {
 	said, words, fix string
 	code             Code
 }{
-	{"untolerated taint", "taints that the pod does not tolerate", "Take the taints off the nodes, set spec.scheduling.tolerations of the application, or add nodes without them.", Taints},
-	{"were unschedulable", "cordoned nodes", "Uncordon nodes, or add some.", Cordoned},
-	{"persistentvolume's node affinity", "volumes that live where no node fits", "Bring back the node or zone of the volume, or restore its data elsewhere.", VolumeNodeAffinityConflict},
-	{"volume node affinity", "volumes that live where no node fits", "Bring back the node or zone of the volume, or restore its data elsewhere.", VolumeNodeAffinityConflict},
-	{"no available volume zone", "volumes that live where no node fits", "Bring back the node or zone of the volume, or restore its data elsewhere.", VolumeNodeAffinityConflict},
-	{"readwriteoncepod", "a volume that another pod has for itself", "End the pod that has the volume.", VolumeNodeAffinityConflict},
-	{"max volume count", "nodes that hold as many volumes as they may", "Add a node, or move pods with volumes away.", VolumeNodeAffinityConflict},
-	{"node affinity/selector", "the node selector or node affinity of the pod", "Label nodes as the pod wants them, or change spec.scheduling of the application.", NodeSelector},
-	{"affinity rules", "affinity rules between pods", "Add nodes, or relax the affinity rules.", NodeSelector},
-	{"topology spread constraints", "topology spread constraints", "Add nodes where pods are missing, or relax spec.scheduling.spread of the application.", NodeSelector},
-	{"free ports", "host ports that are taken", "Add nodes, or free the host ports.", NodeSelector},
-	{"unbound immediate persistentvolumeclaims", "volume claims that have no volume yet", "Look at the volume claims of the pod.", ClaimPending},
-	{"persistentvolumeclaim", "volume claims of the pod", "Look at the volume claims of the pod.", Unschedulable},
-	{"volume", "volumes of the pod", "Look at the volume claims of the pod.", Unschedulable},
+	{"untolerated taint", "taints that the pod does not tolerate",
+		"Remove the taints from the nodes, set spec.scheduling.tolerations of the application, or add nodes without these taints.", Taints},
+	{"were unschedulable", "cordoned nodes", "Uncordon nodes, or add nodes.", Cordoned},
+	{"persistentvolume's node affinity", "a volume node affinity conflict",
+		"Add a node in the zone of the volume, or repair the node of a local volume; otherwise restore the data to a new volume.", VolumeNodeAffinityConflict},
+	{"volume node affinity", "a volume node affinity conflict",
+		"Add a node in the zone of the volume, or repair the node of a local volume; otherwise restore the data to a new volume.", VolumeNodeAffinityConflict},
+	{"no available volume zone", "a volume node affinity conflict",
+		"Add a node in the zone of the volume, or repair the node of a local volume; otherwise restore the data to a new volume.", VolumeNodeAffinityConflict},
+	{"readwriteoncepod", "a ReadWriteOncePod volume that another pod uses", "Delete the pod that uses the volume.",
+		VolumeNodeAffinityConflict},
+	{"max volume count", "nodes that reached their volume limit", "Add a node, or move pods with volumes to other nodes.",
+		VolumeNodeAffinityConflict},
+	{"node affinity/selector", "the node selector or node affinity of the pod",
+		"Label nodes to match, or change spec.scheduling of the application.", NodeSelector},
+	{"affinity rules", "pod affinity or anti-affinity rules", "Add nodes, or relax the affinity rules.", NodeSelector},
+	{"topology spread constraints", "topology spread constraints",
+		"Add nodes in the topology domains that lack pods, or relax spec.scheduling.spread of the application.", NodeSelector},
+	{"free ports", "host ports that are in use", "Add nodes, or free the host ports.", NodeSelector},
+	{"unbound immediate persistentvolumeclaims", "unbound PersistentVolumeClaims", "Check the PersistentVolumeClaims of the pod.",
+		ClaimPending},
+	{"persistentvolumeclaim", "PersistentVolumeClaims of the pod", "Check the PersistentVolumeClaims of the pod.", Unschedulable},
+	{"volume", "volumes of the pod", "Check the PersistentVolumeClaims of the pod.", Unschedulable},
 }
 
-// checkUnscheduled is a pod that no node takes. The scheduler counts nodes by what was in the
-// way of each: only if that is one thing, it is named as the reason.
+// checkUnscheduled reports an unscheduled pod. The scheduler lists a reason for each node; a reason is
+// only reported as the cause if it is the same for all nodes.
 func (e *explainer) checkUnscheduled(pod *corev1.Pod, c *corev1.PodCondition) {
 	began := falseSince(pod, corev1.PodScheduled)
 	switch c.Reason {
@@ -67,13 +76,13 @@ func (e *explainer) checkUnscheduled(pod *corev1.Pod, c *corev1.PodCondition) {
 	}
 	text := sanitize(c.Message, maxText)
 	o := combineReasons(pod, parseSchedulerMessage(pod, text))
-	e.addPodCause(pod, workloadLabel(pod)+" "+o.value, Cause{
+	e.addPodCause(pod, e.workloadLabel(pod)+" "+o.value, Cause{
 		Code: o.code, Path: `status.conditions[?(@.type=="PodScheduled")]`, Value: o.value, Since: began,
 		Message: o.message, Fix: o.fix, Evidence: evidence(text),
 	})
 }
 
-// addSchedulingGate is a pod that somebody else has to let go.
+// addSchedulingGate reports a pod with scheduling gates.
 func (e *explainer) addSchedulingGate(pod *corev1.Pod, began time.Time) {
 	if end := began.Add(minGrace); e.now.Before(end) {
 		e.scheduleRecheck(end)
@@ -84,15 +93,15 @@ func (e *explainer) addSchedulingGate(pod *corev1.Pod, began time.Time) {
 		gates = append(gates, abbreviate(g.Name))
 	}
 	list := strings.Join(gates, ", ")
-	e.addPodCause(pod, workloadLabel(pod)+list, Cause{
+	e.addPodCause(pod, e.workloadLabel(pod)+list, Cause{
 		Code: SchedulingGated, Path: "spec.schedulingGates", Value: list, Since: began,
-		Message: fmt.Sprintf("Pod %s is held by scheduling gate %s, which its owner has to remove", pod.Name, list),
-		Fix:     "Look at the controller that owns the gate.",
+		Message: fmt.Sprintf("Pod %s is not scheduled until scheduling gate %s is removed", pod.Name, list),
+		Fix:     "Check the controller that removes this scheduling gate.",
 	})
 }
 
-// addSchedulerError is a pod that the scheduler could not judge. It tries again by itself, so
-// that is only said when it lasts.
+// addSchedulerError reports a pod with a scheduler error that persists: the scheduler retries
+// automatically.
 func (e *explainer) addSchedulerError(pod *corev1.Pod, c *corev1.PodCondition, began time.Time) {
 	if e.checkClaims(pod) {
 		return
@@ -101,20 +110,20 @@ func (e *explainer) addSchedulerError(pod *corev1.Pod, c *corev1.PodCondition, b
 		e.scheduleRecheck(end)
 		return
 	}
-	e.addPodCause(pod, workloadLabel(pod), Cause{
+	e.addPodCause(pod, e.workloadLabel(pod), Cause{
 		Code: SchedulerError, Path: `status.conditions[?(@.type=="PodScheduled")]`, Value: safeReason(c.Reason), Since: began,
-		Message:  fmt.Sprintf("The scheduler met an error with pod %s", pod.Name),
-		Fix:      "Look at what the scheduler says: " + describePodCommand(pod),
+		Message:  fmt.Sprintf("The scheduler reported an error for Pod %s", pod.Name),
+		Fix:      "Check the error of the scheduler: " + describePodCommand(pod),
 		Evidence: evidence(sanitize(c.Message, maxText)),
 	})
 }
 
-// combineReasons is what all obstacles come to.
+// combineReasons combines the reasons of all nodes.
 func combineReasons(pod *corev1.Pod, reasons []schedulingReason) schedulingReason {
-	fix := "Look at what the scheduler says about each node: " + describePodCommand(pod)
+	fix := "Check the scheduler message about each node: " + describePodCommand(pod)
 	switch len(reasons) {
 	case 0:
-		return schedulingReason{code: Unschedulable, message: fmt.Sprintf("No node takes pod %s", pod.Name), fix: fix}
+		return schedulingReason{code: Unschedulable, message: fmt.Sprintf("Pod %s cannot be scheduled", pod.Name), fix: fix}
 	case 1:
 		return reasons[0]
 	}
@@ -125,7 +134,7 @@ func combineReasons(pod *corev1.Pod, reasons []schedulingReason) schedulingReaso
 	list := strings.Join(phrases, ", ")
 	return schedulingReason{
 		code: Unschedulable, value: list, fix: fix,
-		message: fmt.Sprintf("No node takes pod %s, for several reasons: %s", pod.Name, list),
+		message: fmt.Sprintf("Pod %s cannot be scheduled for several reasons: %s", pod.Name, list),
 	}
 }
 
@@ -133,8 +142,7 @@ func combineReasons(pod *corev1.Pod, reasons []schedulingReason) schedulingReaso
 //
 //	0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu. preemption: ...
 //
-// without the counts and without what it says about preemption, which only repeats why
-// nothing can be moved out of the way.
+// without the counts and without the part about preemption, which repeats the reasons.
 func parseSchedulerMessage(pod *corev1.Pod, text string) []schedulingReason {
 	_, list, ok := strings.Cut(text, "nodes are available: ")
 	if !ok {
@@ -154,7 +162,7 @@ func parseSchedulerMessage(pod *corev1.Pod, text string) []schedulingReason {
 			reasons = append(reasons, o)
 		}
 	}
-	// The scheduler's own order goes by the counts, and changes with them.
+	// The scheduler sorts by the counts, so its order is not stable.
 	slices.SortFunc(reasons, func(a, b schedulingReason) int { return strings.Compare(a.phrase, b.phrase) })
 	return reasons
 }
@@ -162,9 +170,9 @@ func parseSchedulerMessage(pod *corev1.Pod, text string) []schedulingReason {
 func reasonFor(pod *corev1.Pod, reason string) schedulingReason {
 	if reason == "Too many pods" {
 		return schedulingReason{
-			code: InsufficientPods, phrase: "nodes that hold as many pods as they may",
-			message: fmt.Sprintf("No node has room for pod %s: all hold as many pods as they may", pod.Name),
-			fix:     "Add a node, or scale something down.",
+			code: InsufficientPods, phrase: "nodes that reached their pod limit",
+			message: fmt.Sprintf("Pod %s cannot be scheduled: all nodes reached their pod limit", pod.Name),
+			fix:     "Add a node, or scale down other workloads.",
 		}
 	}
 	if name, ok := strings.CutPrefix(reason, "Insufficient "); ok {
@@ -178,31 +186,31 @@ func reasonFor(pod *corev1.Pod, reason string) schedulingReason {
 		if strings.Contains(reason, o.said) {
 			return schedulingReason{
 				code: o.code, phrase: o.words, value: o.words, fix: o.fix,
-				message: fmt.Sprintf("No node takes pod %s because of %s", pod.Name, o.words),
+				message: fmt.Sprintf("Pod %s cannot be scheduled because of %s", pod.Name, o.words),
 			}
 		}
 	}
 	return schedulingReason{
-		code: Unschedulable, phrase: "a reason that is not known here",
-		message: fmt.Sprintf("No node takes pod %s", pod.Name),
-		fix:     "Look at what the scheduler says about each node: " + describePodCommand(pod),
+		code: Unschedulable, phrase: "an unknown reason",
+		message: fmt.Sprintf("Pod %s cannot be scheduled", pod.Name),
+		fix:     "Check the scheduler message about each node: " + describePodCommand(pod),
 	}
 }
 
-// missingClaimPattern accepts only what can be the name of a claim.
+// missingClaimPattern accepts only valid claim names.
 var missingClaimPattern = regexp.MustCompile(`^persistentvolumeclaim "([a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)" not found$`)
 
-// missingClaimReason is a pod whose claim does not exist: no node is at fault.
+// missingClaimReason is a pod whose claim does not exist; the nodes do not matter.
 func missingClaimReason(pod *corev1.Pod, claim string) schedulingReason {
 	return schedulingReason{
-		code: MissingClaim, phrase: "a missing volume claim", value: claim,
+		code: MissingClaim, phrase: "a missing PersistentVolumeClaim", value: claim,
 		message: fmt.Sprintf("Pod %s needs PersistentVolumeClaim %q, which does not exist in namespace %s", pod.Name, abbreviate(claim), pod.Namespace),
 		fix:     fmt.Sprintf("Create PersistentVolumeClaim %q in namespace %s, or correct spec.volumes of the application.", claim, pod.Namespace),
 	}
 }
 
-// insufficientReason is a resource that no node has enough of. What the pod asks for is in its spec
-// and as stable as that; a resource that is not asked for there is not named.
+// insufficientReason is a resource that no node has enough of. Only resources in the requests of the
+// pod are named: they are stable and no text of another program.
 func insufficientReason(pod *corev1.Pod, name corev1.ResourceName) schedulingReason {
 	requested := podRequest(pod, name)
 	o, unit := schedulingReason{code: Insufficient, value: string(name)}, "of a resource"
@@ -215,18 +223,18 @@ func insufficientReason(pod *corev1.Pod, name corev1.ResourceName) schedulingRea
 		unit = string(name)
 	}
 	o.phrase = "not enough " + unit
-	o.message = fmt.Sprintf("No node has enough %s for pod %s", unit, pod.Name)
+	o.message = fmt.Sprintf("No node has enough %s for Pod %s", unit, pod.Name)
 	if !requested.IsZero() {
-		o.phrase += fmt.Sprintf(" (%s asked for)", requested.String())
-		o.message += fmt.Sprintf(": it asks for %s %s", requested.String(), unit)
+		o.phrase += fmt.Sprintf(" (%s requested)", requested.String())
+		o.message += fmt.Sprintf(": it requests %s %s", requested.String(), unit)
 	}
-	o.fix = "Lower spec.resources.requests of the application, or add a node that has enough."
+	o.fix = "Lower spec.resources.requests of the application, or add a node with enough capacity."
 	return o
 }
 
-// podRequest is what the scheduler reserves for a pod: what its containers need at the same
-// time. Init containers run one after the other and before the rest, except for those
-// that stay.
+// podRequest returns the effective request of a pod, as the scheduler computes it: the maximum that
+// runs at the same time. Init containers run one after the other before the others; sidecars keep
+// running.
 func podRequest(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
 	var running, peak resource.Quantity
 	for i := range pod.Spec.InitContainers {

@@ -18,17 +18,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// Snapshot is what is known about one component. Who cannot see something leaves it out, and
-// nothing is concluded from that: only of kinds in Whole it is known that what is not here
-// does not exist.
+// Snapshot contains the known objects of one component. A missing object only counts as
+// nonexistent if its kind is in CompleteKinds.
 type Snapshot struct {
-	// Workload runs the pods; a pod that nobody made is its own.
+	// Keys are the label keys of the operator that manages the component; nil if none does.
+	Keys *appsapi.Keys
+	// Workload is the owner of the pods. A pod without an owner is its own workload.
 	Workload runtime.Object
 	Pods     []*corev1.Pod
-	// Claims are those of the pods.
+	// Claims are the claims of the pods.
 	Claims         []*corev1.PersistentVolumeClaim
 	Services       []*corev1.Service
 	EndpointSlices []*discoveryv1.EndpointSlice
@@ -36,42 +38,44 @@ type Snapshot struct {
 	HTTPRoutes     []*unstructured.Unstructured
 	Autoscalers    []*autoscalingv2.HorizontalPodAutoscaler
 
-	// CustomResources are of kinds that are not known here; Rules judge them.
+	// CustomResources are objects of other kinds; HealthRules evaluate them.
 	CustomResources []*unstructured.Unstructured
 	HealthRules     *health.Rules
 
-	// What the component shares with others.
+	// Objects that the component shares with others.
 	Nodes          []*corev1.Node
 	Volumes        []*corev1.PersistentVolume
 	StorageClasses []*storagev1.StorageClass
 	IngressClasses []*networkingv1.IngressClass
 
-	// MissingRefs are ConfigMaps and Secrets that are referred to and do not exist.
+	// MissingRefs are referenced ConfigMaps and Secrets that do not exist.
 	MissingRefs []Ref
-	// Events are about the objects above. They go by after an hour, so nothing depends on
-	// their being there.
+	// Events are about the objects above. They expire after an hour, so no result depends on
+	// their presence.
 	Events []Event
-	// CompleteKinds are the kinds of which everything is here.
+	// CompleteKinds are the kinds of which the snapshot contains all objects.
 	CompleteKinds []string
-	// Unmanaged says that no application of ours is behind it: what to do is said in the words
-	// of Kubernetes.
+	// SpecPath is the path of the component's fields in the spec of its application; empty means spec.
+	SpecPath string
+	// Unmanaged is set for objects that Holdfast does not manage: fixes name Kubernetes fields
+	// instead of fields of an application.
 	Unmanaged bool
 }
 
-// Ref is a ConfigMap or Secret that is referred to.
+// Ref is a reference to a ConfigMap or Secret.
 type Ref struct{ Kind, Name string }
 
-// Event is something that was said about an object.
+// Event is an event about an object.
 type Event struct {
 	Object ObjectRef
-	// FieldPath is the part of the object that it is about, for example spec.containers{app}.
+	// FieldPath is the part of the object, for example spec.containers{app}.
 	FieldPath       string
 	Reason, Message string
 	Count           int
 	LastSeen        time.Time
 }
 
-// NewEvent reads an event of Kubernetes.
+// NewEvent converts a Kubernetes event.
 func NewEvent(e *corev1.Event) Event {
 	o := e.InvolvedObject
 	out := Event{
@@ -87,7 +91,7 @@ func NewEvent(e *corev1.Event) Event {
 	return out
 }
 
-// String is an event as evidence.
+// String formats an event as evidence.
 func (e Event) String() string {
 	times := ""
 	if e.Count > 1 {
@@ -96,8 +100,8 @@ func (e Event) String() string {
 	return sanitize(fmt.Sprintf("event %s%s: %s", e.Reason, times, e.Message), maxEvidence)
 }
 
-// latestEvent is the newest event about an object that one of the reasons and all of the words
-// are in.
+// latestEvent returns the newest event about an object with one of the reasons and with all of the
+// words in its message.
 func (e *explainer) latestEvent(o ObjectRef, reasons []string, words ...string) (Event, bool) {
 	var found Event
 	for _, ev := range e.eventsBySubject[eventSubject{o.Kind, o.Name}] {
@@ -114,10 +118,10 @@ func (e *explainer) latestEvent(o ObjectRef, reasons []string, words ...string) 
 	return found, found.Reason != ""
 }
 
-// isComplete says whether everything of a kind is known.
+// isComplete reports whether the snapshot contains all objects of a kind.
 func (s *Snapshot) isComplete(kind string) bool { return slices.Contains(s.CompleteKinds, kind) }
 
-// desiredPods is how many pods there should be. A job counts its own.
+// desiredPods returns the desired number of pods; 0 for jobs, which count their own.
 func (s *Snapshot) desiredPods() int {
 	valueOrOne := func(n *int32) int {
 		if n == nil {
@@ -149,8 +153,8 @@ func findByName[T metav1.Object](all []T, name string) (none T) {
 	return none
 }
 
-// lazyIndexByName finds objects of which many are looked for. The first of a name counts, and nothing
-// is done before the first question.
+// lazyIndexByName returns a lookup function that builds its index on the first call. The first object of
+// a name wins.
 func lazyIndexByName[T metav1.Object](all []T) func(name string) T {
 	var index map[string]T
 	return func(name string) T {
@@ -164,7 +168,7 @@ func lazyIndexByName[T metav1.Object](all []T) func(name string) T {
 	}
 }
 
-// newObjectRef names an object. Typed objects do not carry their kind.
+// newObjectRef returns a reference to an object. Typed objects often have no kind set.
 func newObjectRef(kind string, o metav1.Object) ObjectRef {
 	out := ObjectRef{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
 	if u, ok := o.(*unstructured.Unstructured); ok {
@@ -173,10 +177,10 @@ func newObjectRef(kind string, o metav1.Object) ObjectRef {
 	return out
 }
 
-// String names an object inside of a sentence.
+// String names an object within a sentence.
 func (o ObjectRef) String() string { return o.Kind + " " + o.Name }
 
-// Add puts an object where it belongs, and says whether there is a place for it.
+// Add adds an object to its field and reports whether its kind is supported.
 func (s *Snapshot) Add(obj runtime.Object) bool {
 	switch o := obj.(type) {
 	case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet, *batchv1.Job, *batchv1.CronJob:

@@ -69,9 +69,9 @@ func TestEventsOfDeletedObjectOfSameNameDoNotCount(t *testing.T) {
 		events []Event
 		want   Event
 	}{
-		"only the object before":         {[]Event{before}, Event{}},
-		"the object before and this one": {[]Event{current, before}, current},
-		"an event without a UID":         {[]Event{before, unnamed}, unnamed},
+		"only the deleted object":    {[]Event{before}, Event{}},
+		"deleted and current object": {[]Event{current, before}, current},
+		"event without a UID":        {[]Event{before, unnamed}, unnamed},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -8,42 +8,42 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// initGrace is how long an init container may run before it is worth a word.
+// initGrace is how long an init container can run before it is reported.
 const initGrace = time.Minute
 
-// addStartError is a container that the runtime cannot start at all.
+// addStartError reports a container that the runtime cannot start.
 func (e *explainer) addStartError(c container, reason, message, path string) {
-	detail := "the node cannot make it as it is asked to"
-	fix := "Look at what the node said, and correct the application: " + describePodCommand(c.pod)
+	detail := "the container runtime cannot create it"
+	fix := "Check the events of the pod and correct the application; for details: " + describePodCommand(c.pod)
 	lowerMessage := strings.ToLower(sanitize(message, maxText))
 	const commandFix = "Correct spec.command and spec.args of the application, or the entrypoint of its image."
 	switch {
 	case strings.Contains(lowerMessage, "executable file not found") || strings.Contains(lowerMessage, "no such file"):
 		detail, fix = "its command is not in the image", commandFix
 	case strings.Contains(lowerMessage, "permission denied"):
-		detail, fix = "its command may not be run", commandFix
+		detail, fix = "no permission to execute its command", commandFix
 	case reason == reasonStartError || reason == reasonCannotRun || reason == reasonRunError:
-		detail, fix = "its command failed before it ran", commandFix
+		detail, fix = "the container runtime cannot start its command", commandFix
 	}
-	e.addPodCause(c.pod, c.causeKey(), Cause{
+	e.addPodCause(c.pod, e.causeKey(c), Cause{
 		Code: StartError, Path: path, Value: reason, Since: c.unreadySince(),
 		Message: fmt.Sprintf("%s cannot be started: %s", c.title(), detail), Fix: fix,
 		Evidence: append(c.crashEvidence(nil), evidence(sanitize(message, maxEvidence))...),
 	})
 }
 
-// addPostStartHookFailure is a container whose postStart hook fails.
+// addPostStartHookFailure reports a container whose postStart hook fails.
 func (e *explainer) addPostStartHookFailure(c container, w *corev1.ContainerStateWaiting) {
-	e.addPodCause(c.pod, c.causeKey(), Cause{
+	e.addPodCause(c.pod, e.causeKey(c), Cause{
 		Code: PostStartHook, Path: c.statusPath + ".state.waiting", Value: w.Reason, Since: c.unreadySince(),
-		Message:  fmt.Sprintf("%s is ended each time because its postStart hook fails", c.title()),
-		Fix:      "Correct the hook in spec.podTemplateOverlay of the application, or what it calls: " + describePodCommand(c.pod),
+		Message: fmt.Sprintf("%s is killed after each start because its postStart hook fails", c.title()),
+		Fix: "Correct the postStart hook in spec.podTemplateOverlay of the application, or the command or URL that the hook calls; for details: " +
+			describePodCommand(c.pod),
 		Evidence: append(c.crashEvidence(nil), evidence(sanitize(w.Message, maxEvidence))...),
 	})
 }
 
-// addInitBlocked is an init container that takes its time. That may well be right: it is said,
-// not blamed.
+// addInitBlocked reports a long-running init container. This can be intended, so it is only a notice.
 func (e *explainer) addInitBlocked(c container) {
 	running := c.status.State.Running
 	if running == nil {
@@ -53,14 +53,14 @@ func (e *explainer) addInitBlocked(c container) {
 		e.scheduleRecheck(end)
 		return
 	}
-	e.addPodCause(c.pod, c.causeKey(), Cause{
+	e.addPodCause(c.pod, e.causeKey(c), Cause{
 		Code: InitBlocked, Path: c.statusPath + ".state.running", Value: c.status.Name, Since: running.StartedAt.Time,
-		Message: fmt.Sprintf("%s is still running, and the containers after it wait for its end", c.title()),
-		Fix:     fmt.Sprintf("See what it does: kubectl logs -n %s %s -c %s", c.pod.Namespace, c.pod.Name, c.status.Name),
+		Message: fmt.Sprintf("%s is still running; the other containers of the pod start after it completes", c.title()),
+		Fix:     fmt.Sprintf("Check its logs: kubectl logs -n %s %s -c %s", c.pod.Namespace, c.pod.Name, c.status.Name),
 	})
 }
 
-// addReadinessGates is a pod that waits for a condition which somebody else sets.
+// addReadinessGates reports readiness gates that are not true.
 func (e *explainer) addReadinessGates(pod *corev1.Pod) {
 	c := podCondition(pod, corev1.PodReady)
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != "ReadinessGatesNotReady" {
@@ -76,10 +76,10 @@ func (e *explainer) addReadinessGates(pod *corev1.Pod) {
 			continue
 		}
 		kind := abbreviate(string(gate.ConditionType))
-		e.addPodCause(pod, workloadLabel(pod)+kind, Cause{
+		e.addPodCause(pod, e.workloadLabel(pod)+kind, Cause{
 			Code: ReadinessGate, Path: "spec.readinessGates", Value: kind, Since: began,
-			Message: fmt.Sprintf("All containers of pod %s are ready, but it waits for condition %s, which somebody else sets", pod.Name, kind),
-			Fix:     "Look at the controller that sets this condition.",
+			Message: fmt.Sprintf("All containers of Pod %s are ready, but readiness gate %s is not true", pod.Name, kind),
+			Fix:     "Check the controller that sets this pod condition.",
 		})
 	}
 }

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// withReadinessGates is a pod whose containers are ready, and that waits for its gates.
+// withReadinessGates makes all containers ready and adds two readiness gates.
 func withReadinessGates(since time.Duration, open bool) podOption {
 	return func(p *corev1.Pod) {
 		p.Status.ContainerStatuses[0].Ready = true
@@ -33,7 +33,7 @@ func startupCases() map[string]podCase {
 	startError := func(reason, detail, fix, message string) []Cause {
 		return []Cause{{
 			Code: StartError, Object: testPodRef("web-1"), Path: waitingPath, Value: reason, Since: testNow.Add(-unreadyFor),
-			Message: "Container app of pod web-1 cannot be started: " + detail, Fix: fix,
+			Message: "Container app of Pod web-1 cannot be started: " + detail, Fix: fix,
 			Evidence: []string{"1 of 1 pods", "restarts: 0", message},
 		}}
 	}
@@ -44,12 +44,12 @@ func startupCases() map[string]podCase {
 	return map[string]podCase{
 		"command is not executable": {
 			pods: onePod(waiting("RunContainerError", denied)),
-			want: startError("RunContainerError", "its command may not be run", commandFix, denied),
+			want: startError("RunContainerError", "no permission to execute its command", commandFix, denied),
 		},
 		"runtime cannot create the container": {
 			pods: onePod(waiting("CreateContainerError", "name is reserved")),
-			want: startError("CreateContainerError", "the node cannot make it as it is asked to",
-				"Look at what the node said, and correct the application: kubectl describe pod -n shop web-1", "name is reserved"),
+			want: startError("CreateContainerError", "the container runtime cannot create it",
+				"Check the events of the pod and correct the application; for details: kubectl describe pod -n shop web-1", "name is reserved"),
 		},
 		"init container runs within its grace period": {
 			pods: onePod(waiting("PodInitializing", ""), migrating), recheckAt: testNow.Add(10 * time.Second),
@@ -58,14 +58,14 @@ func startupCases() map[string]podCase {
 	}
 }
 
-// Pods that become ready again and again start the grace period each time, so these cases are not part of podCases.
+// These cases are not part of podCases because each change of readiness restarts the grace period.
 func TestReadinessGates(t *testing.T) {
 	gate := func(condition string) Cause {
 		return Cause{
 			Code: ReadinessGate, Object: testPodRef("web-1"), Path: "spec.readinessGates", Value: condition,
 			Since:        testNow.Add(-time.Minute),
-			Message:      "All containers of pod web-1 are ready, but it waits for condition " + condition + ", which somebody else sets",
-			Fix:          "Look at the controller that sets this condition.",
+			Message:      "All containers of Pod web-1 are ready, but readiness gate " + condition + " is not true",
+			Fix:          "Check the controller that sets this pod condition.",
 			AffectedPods: 1, Evidence: []string{"1 of 1 pods"},
 		}
 	}

@@ -9,16 +9,16 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// maxCauses is how many causes a status has room for.
+// maxCauses limits the causes in a status.
 const maxCauses = 3
 
-// PreserveSince returns the causes with the time at which a status already says that they began,
-// and in the order that follows from it. A pod says since when it is not ready, and a
-// container that starts and crashes moves that each time; the cause lasts all along.
+// PreserveSince returns the causes with the start times of the same causes in the previous status,
+// sorted again. Each restart of a crashing container updates the conditions of its pod, but the
+// cause is the same.
 func PreserveSince(causes []Cause, before []appsapi.Cause) []Cause {
 	result := slices.Clone(causes)
 	unmatched := slices.Clone(before)
-	// The same sentence first: one pod can lack two Secrets, each since its own time.
+	// Match equal messages first: one pod can lack two Secrets, each since a different time.
 	found := make([]bool, len(result))
 	for _, exact := range []bool{true, false} {
 		for i := range result {
@@ -31,7 +31,7 @@ func PreserveSince(causes []Cause, before []appsapi.Cause) []Cause {
 	return result
 }
 
-// takeSince looks for a cause in what is left of a status, and takes it away from there.
+// takeSince takes the start time of a cause from the unmatched causes and removes the match.
 func takeSince(c *Cause, unmatched []appsapi.Cause, exact bool) bool {
 	i := slices.IndexFunc(unmatched, func(b appsapi.Cause) bool {
 		return b.Code == string(c.Code) && b.Object.Kind == c.Object.Kind && b.Object.Name == c.Object.Name &&
@@ -45,8 +45,8 @@ func takeSince(c *Cause, unmatched []appsapi.Cause, exact bool) bool {
 	return true
 }
 
-// ForStatus returns the most important causes as they go into a status: what everybody
-// may read and what does not change by itself.
+// ForStatus returns the most important causes for a status, without evidence: every user who can
+// read the application can read its status, and it must not change without a change of the cause.
 func ForStatus(causes []Cause) []appsapi.Cause {
 	var out []appsapi.Cause
 	for _, c := range causes[:min(len(causes), maxCauses)] {
@@ -54,7 +54,7 @@ func ForStatus(causes []Cause) []appsapi.Cause {
 			Code:    string(c.Code),
 			Message: c.Message,
 			Object:  appsapi.ObjectReference{Kind: c.Object.Kind, Name: c.Object.Name},
-			// The API keeps seconds: with more, what was written would differ from what is read.
+			// The API stores seconds: a finer time would differ from the stored one.
 			Since: metav1.NewTime(c.Since.Truncate(time.Second)),
 		})
 	}

@@ -27,22 +27,22 @@ func TestPreserveSince(t *testing.T) {
 		before []appsapi.Cause
 		want   []Cause
 	}{
-		"nothing": {},
-		"nothing before": {
+		"no causes": {},
+		"no causes before": {
 			causes: []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 			want:   []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 		},
-		"the same": {
+		"same cause": {
 			causes: []Cause{newTestCause("CrashLoop", "web-1", "exit 1", time.Minute)},
 			before: []appsapi.Cause{newStatusCause("CrashLoop", "web-1", "exit 1", time.Hour)},
 			want:   []Cause{newTestCause("CrashLoop", "web-1", "exit 1", time.Hour)},
 		},
-		"the same in other words": {
+		"same cause with another message": {
 			causes: []Cause{newTestCause("CrashLoop", "web-1", "exit 2", time.Minute)},
 			before: []appsapi.Cause{newStatusCause("CrashLoop", "web-1", "exit 1", time.Hour)},
 			want:   []Cause{newTestCause("CrashLoop", "web-1", "exit 2", time.Hour)},
 		},
-		"began earlier than was said before": {
+		"began earlier than in the previous status": {
 			causes: []Cause{newTestCause("CrashLoop", "web-1", "a", time.Hour)},
 			before: []appsapi.Cause{newStatusCause("CrashLoop", "web-1", "a", time.Minute)},
 			want:   []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
@@ -52,22 +52,22 @@ func TestPreserveSince(t *testing.T) {
 			before: []appsapi.Cause{newStatusCause("OOMKilled", "web-1", "a", time.Hour), newStatusCause("CrashLoop", "web-2", "a", time.Hour), otherKind},
 			want:   []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 		},
-		"a time that was never set": {
+		"previous time is zero": {
 			causes: []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 			before: []appsapi.Cause{{Code: "CrashLoop", Message: "a", Object: appsapi.ObjectReference{Kind: "Pod", Name: "web-1"}}},
 			want:   []Cause{newTestCause("CrashLoop", "web-1", "a", time.Minute)},
 		},
-		"two of one code in one object": {
+		"two causes with the same code and object": {
 			causes: []Cause{newTestCause("MissingSecret", "web-1", "b", time.Minute), newTestCause("MissingSecret", "web-1", "a", time.Minute)},
 			before: []appsapi.Cause{newStatusCause("MissingSecret", "web-1", "a", 2*time.Hour), newStatusCause("MissingSecret", "web-1", "b", time.Hour)},
 			want:   []Cause{newTestCause("MissingSecret", "web-1", "a", 2*time.Hour), newTestCause("MissingSecret", "web-1", "b", time.Hour)},
 		},
-		"a second one is new": {
+		"second cause is new": {
 			causes: []Cause{newTestCause("MissingSecret", "web-1", "b", time.Minute), newTestCause("MissingSecret", "web-1", "a", time.Minute)},
 			before: []appsapi.Cause{newStatusCause("MissingSecret", "web-1", "a", time.Hour)},
 			want:   []Cause{newTestCause("MissingSecret", "web-1", "a", time.Hour), newTestCause("MissingSecret", "web-1", "b", time.Minute)},
 		},
-		"the order follows": {
+		"sorted by the preserved time": {
 			causes: []Cause{newTestCause("CrashLoop", "web-1", "a", 2*time.Minute), newTestCause("CrashLoop", "web-2", "b", time.Minute), newTestCause("Unschedulable", "web-3", "c", podAge)},
 			before: []appsapi.Cause{newStatusCause("CrashLoop", "web-2", "b", time.Hour)},
 			want:   []Cause{newTestCause("CrashLoop", "web-2", "b", time.Hour), newTestCause("CrashLoop", "web-1", "a", 2*time.Minute), newTestCause("Unschedulable", "web-3", "c", podAge)},
@@ -116,14 +116,13 @@ func TestForStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(got, read); diff != "" {
-				t.Errorf("read back from the API (-written +read):\n%s", diff)
+				t.Errorf("after a JSON round trip (-written +read):\n%s", diff)
 			}
 		})
 	}
 }
 
-// What was explained, written and read again is explained the same the next time, also
-// when the conditions of the pods have moved meanwhile.
+// The causes in a status do not change if only the transition times of the pods change.
 func TestStatusIsStable(t *testing.T) {
 	for name, tc := range podCases() {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +139,7 @@ func TestStatusIsStable(t *testing.T) {
 			second, _ := diagnosePods(later, testNow.Add(time.Second))
 			after := ForStatus(PreserveSince(second, before))
 			if len(first) == 0 && len(second) > 0 {
-				return // a grace period is over
+				return // a grace period has ended
 			}
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("status (-before +after):\n%s", diff)

@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of foreign texts. What is beyond them is neither read nor kept.
+// Limits for texts of other programs. The rest is neither read nor kept.
 const (
-	maxText     = 4096 // what is searched for known words
+	maxText     = 4096 // searched for known patterns
 	maxEvidence = 1024
 )
 
 const ellipsis = "..."
 
-// sanitize makes one line of at most n bytes of a text. What it returns it leaves alone the
-// next time, so that a text that was cut to be kept reads like the whole.
+// sanitize returns a text as one line of at most n bytes. It is idempotent, so a truncated copy of a
+// text leads to the same result as the text itself.
 func sanitize(s string, n int) string {
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -33,7 +33,7 @@ func sanitize(s string, n int) string {
 	return s[:n] + ellipsis
 }
 
-// abbreviate leaves out the middle of a long name: its beginning and its end tell more.
+// abbreviate removes the middle of a long name: the beginning and the end identify it better.
 func abbreviate(s string) string {
 	const head, tail = 80, 60
 	if len(s) <= head+tail+len(ellipsis) {
@@ -42,13 +42,13 @@ func abbreviate(s string) string {
 	return s[:head] + ellipsis + s[len(s)-tail:]
 }
 
-// lastLine is the last line of a text that has something in it.
+// lastLine returns the last non-empty line of a text.
 func lastLine(s string) string {
 	s = strings.TrimRightFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
 	return sanitize(s[strings.LastIndexByte(s, '\n')+1:], maxEvidence)
 }
 
-// evidence returns the texts that say something.
+// evidence returns the sanitized texts without the empty ones.
 func evidence(texts ...string) []string {
 	var out []string
 	for _, t := range texts {

@@ -11,23 +11,23 @@ func TestSanitize(t *testing.T) {
 		n    int
 		want string
 	}{
-		"nothing":                      {"", 8, ""},
-		"fits":                         {"12345678", 8, "12345678"},
-		"too long":                     {"123456789", 8, "12345..."},
-		"no half characters":           {"1234é6789", 8, "1234..."},
-		"one line":                     {" a\nb\tc\r\n", 8, "a b c"},
-		"nothing that moves a cursor":  {"a\x1b[2Jb", 8, "a [2Jb"},
-		"nothing that cannot be seen":  {"a\u200b\u202eb", 8, "a  b"},
-		"nothing that is not a letter": {"a\xff\xfeb", 8, "a?b"},
+		"empty":                 {"", 8, ""},
+		"fits":                  {"12345678", 8, "12345678"},
+		"too long":              {"123456789", 8, "12345..."},
+		"no partial characters": {"1234é6789", 8, "1234..."},
+		"line breaks and tabs":  {" a\nb\tc\r\n", 8, "a b c"},
+		"control characters":    {"a\x1b[2Jb", 8, "a [2Jb"},
+		"invisible characters":  {"a\u200b\u202eb", 8, "a  b"},
+		"invalid UTF-8":         {"a\xff\xfeb", 8, "a?b"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := sanitize(tc.text, tc.n)
 			if got != tc.want {
-				t.Errorf("plain %q, want %q", got, tc.want)
+				t.Errorf("sanitized %q, want %q", got, tc.want)
 			}
 			if again := sanitize(got, tc.n); again != got {
-				t.Errorf("the second time %q, want %q", again, got)
+				t.Errorf("after the second call %q, want %q", again, got)
 			}
 		})
 	}
@@ -37,20 +37,20 @@ func TestAbbreviate(t *testing.T) {
 	long := "registry.example.com/" + strings.Repeat("x", 500) + ":1.2.3"
 	got := abbreviate(long)
 	if len(got) != 143 || !strings.HasPrefix(got, "registry.example.com/x") || !strings.HasSuffix(got, "x:1.2.3") {
-		t.Errorf("short name %q, want beginning and end in 143 bytes", got)
+		t.Errorf("abbreviated name %q, want beginning and end in 143 bytes", got)
 	}
 	if got := abbreviate("shop/web:2"); got != "shop/web:2" {
-		t.Errorf("short name %q, want it as it was", got)
+		t.Errorf("abbreviated name %q, want it unchanged", got)
 	}
 }
 
 func TestLastLine(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
-		"nothing":             {"", ""},
+		"empty":               {"", ""},
 		"empty lines":         {"\n \r\n\n", ""},
 		"one line":            {"panic: boom", "panic: boom"},
 		"several lines":       {"goroutine 1\n  panic: boom\r\n\n", "panic: boom"},
-		"nothing to see last": {"panic: boom\n\x00\u200b\n", "panic: boom"},
+		"invisible last line": {"panic: boom\n\x00\u200b\n", "panic: boom"},
 		"long line":           {"first\n" + strings.Repeat("x", 2000), strings.Repeat("x", 1021) + "..."},
 	}
 	for name, tc := range cases {
@@ -60,7 +60,7 @@ func TestLastLine(t *testing.T) {
 				t.Errorf("last line %q, want %q", got, tc.want)
 			}
 			if again := lastLine(got); again != got {
-				t.Errorf("the second time %q, want %q", again, got)
+				t.Errorf("after the second call %q, want %q", again, got)
 			}
 		})
 	}

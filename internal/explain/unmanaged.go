@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kubernetesTerms are the words of our spec that Kubernetes has others for.
+// kubernetesTerms maps fields of an application spec to the terms of Kubernetes.
 var kubernetesTerms = strings.NewReplacer(
 	"spec.probes.readiness", "readinessProbe",
 	"spec.probes.liveness", "livenessProbe",
@@ -19,22 +19,23 @@ var kubernetesTerms = strings.NewReplacer(
 	"spec.scheduling.tolerations", "tolerations",
 	"spec.scheduling of", "nodeSelector and affinity of",
 	"a spec.disruption.budget of the application", "a PodDisruptionBudget",
-	"Set spec.security.level of the application to Restricted and correct what else is named", "Correct what is named in the securityContext of the application",
+	"Set spec.security.level of the application to Restricted and fix the listed violations",
+	"Fix the listed violations in the securityContext of the application",
 	"spec.podTemplateOverlay", "lifecycle",
 	"correct spec.expose of the application", "correct the Ingress",
 	"Correct spec.expose of the application", "Correct the HTTPRoute",
-	"in the storage of a new component", "in a new claim",
+	"create a new component with", "create a new claim with",
 	"in the storage of the component", "in the claim",
 )
 
 var (
-	// specFieldPattern is what is left of our spec: the fields that pods have by the same name.
+	// specFieldPattern matches the remaining fields, which have the same name in pods.
 	specFieldPattern   = regexp.MustCompile(`\bspec\.([a-z])`)
 	applicationPattern = regexp.MustCompile(`\b(of|[Cc]hange|[Cc]orrect) the application\b`)
 )
 
-// unmanagedFix says what to do where no application of ours is: the workload itself has what
-// would be in its spec.
+// unmanagedFix rewrites a fix for an object that Holdfast does not manage: the fields are in the
+// workload instead of an application.
 func (s *Snapshot) unmanagedFix(fix string) string {
 	if !strings.Contains(fix, "spec.") && !strings.Contains(fix, "the application") && !strings.Contains(fix, " component") {
 		return fix
@@ -46,7 +47,7 @@ func (s *Snapshot) unmanagedFix(fix string) string {
 	return fix
 }
 
-// workloadRef names a workload, which does not need to carry its kind.
+// workloadRef returns a reference to a workload, whose kind can be unset.
 func workloadRef(workload any) (ObjectRef, bool) {
 	kind := ""
 	switch workload.(type) {

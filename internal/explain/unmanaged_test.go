@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-// TestUnmanagedFixesUseKubernetesTerms holds what is to be done about each cause where no application of ours is: it
-// names no field that only our kinds have.
+// TestUnmanagedFixesUseKubernetesTerms checks that fixes for objects that Holdfast does not manage name no
+// fields of an application.
 func TestUnmanagedFixesUseKubernetesTerms(t *testing.T) {
 	files, err := filepath.Glob(causesDir + "/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -31,13 +31,13 @@ func TestUnmanagedFixesUseKubernetesTerms(t *testing.T) {
 		s.Unmanaged = true
 		for i, c := range Explain(s, f.Now).Causes {
 			if c.Message != managed[i].Message {
-				t.Errorf("%s: %q, want %q as for ours", file, c.Message, managed[i].Message)
+				t.Errorf("%s: %q, want %q as for managed objects", file, c.Message, managed[i].Message)
 			}
 			if c.Fix != managed[i].Fix {
 				fixes = append(fixes, fmt.Sprintf("%s: %s\n", c.Code, c.Fix))
 			}
 			if strings.Contains(c.Fix, "spec.") || strings.Contains(c.Fix, "component") || strings.Contains(c.Fix, "of the application") && s.Workload != nil {
-				t.Errorf("%s: speaks of an application of ours: %s", file, c.Fix)
+				t.Errorf("%s: fix names fields of an application: %s", file, c.Fix)
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func TestUnmanagedFixesUseKubernetesTerms(t *testing.T) {
 	golden.Check(t, "foreign.txt", strings.Join(slices.Compact(fixes), ""))
 }
 
-// TestUnmanagedWorkloads are those that only applications of others have.
+// TestUnmanagedWorkloads covers workloads that Holdfast does not create.
 func TestUnmanagedWorkloads(t *testing.T) {
 	old := metav1.ObjectMeta{Namespace: "shop", Name: "agent", CreationTimestamp: metav1.NewTime(testNow.Add(-time.Hour)), Generation: 1}
 	gone := old
@@ -63,16 +63,21 @@ func TestUnmanagedWorkloads(t *testing.T) {
 		snapshot Snapshot
 		want     []string
 	}{
-		"daemons that lack pods":                  {Snapshot{Workload: agent(old)}, []string{"ask DaemonSet agent"}},
-		"daemons that are refused":                {Snapshot{Workload: agent(old), Events: []Event{refusal}}, []string{"QuotaExceeded DaemonSet agent"}},
-		"daemons on their way out":                {Snapshot{Workload: agent(gone), Events: []Event{refusal}}, nil},
-		"daemons nobody has looked at":            {Snapshot{Workload: &appsv1.DaemonSet{ObjectMeta: changed}}, []string{"SpecNotObserved DaemonSet agent"}},
-		"daemons whose node ended one":            {Snapshot{Workload: agent(old), Pods: []*corev1.Pod{evicted}}, []string{"Evicted Pod agent-1"}},
-		"a ReplicaSet that is refused":            {Snapshot{Workload: &appsv1.ReplicaSet{ObjectMeta: old, Status: appsv1.ReplicaSetStatus{ObservedGeneration: 1, Conditions: quota}}}, []string{"QuotaExceeded ReplicaSet agent"}},
-		"a ReplicaSet that is to have no pods":    {Snapshot{Workload: &appsv1.ReplicaSet{ObjectMeta: old, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32)}, Status: appsv1.ReplicaSetStatus{ObservedGeneration: 1}}}, []string{"ScaledToZero ReplicaSet agent"}},
-		"a ReplicaSet on its way out":             {Snapshot{Workload: &appsv1.ReplicaSet{ObjectMeta: gone, Status: appsv1.ReplicaSetStatus{Conditions: quota}}}, nil},
-		"a pod of its own that its node ended":    {Snapshot{Workload: evicted, Pods: []*corev1.Pod{evicted}}, []string{"Evicted Pod agent-1"}},
-		"a pod that is nobody's, and nobody asks": {Snapshot{Pods: []*corev1.Pod{evicted}}, nil},
+		"DaemonSet lacks pods":        {Snapshot{Workload: agent(old)}, []string{"ask DaemonSet agent"}},
+		"DaemonSet pods are rejected": {Snapshot{Workload: agent(old), Events: []Event{refusal}}, []string{"QuotaExceeded DaemonSet agent"}},
+		"DaemonSet is deleted":        {Snapshot{Workload: agent(gone), Events: []Event{refusal}}, nil},
+		"DaemonSet is not observed": {Snapshot{Workload: &appsv1.DaemonSet{ObjectMeta: changed}},
+			[]string{"SpecNotObserved DaemonSet agent"}},
+		"DaemonSet pod is evicted": {Snapshot{Workload: agent(old), Pods: []*corev1.Pod{evicted}}, []string{"Evicted Pod agent-1"}},
+		"ReplicaSet pods are rejected": {Snapshot{Workload: &appsv1.ReplicaSet{ObjectMeta: old,
+			Status: appsv1.ReplicaSetStatus{ObservedGeneration: 1, Conditions: quota}}}, []string{"QuotaExceeded ReplicaSet agent"}},
+		"ReplicaSet is scaled to zero": {Snapshot{Workload: &appsv1.ReplicaSet{ObjectMeta: old,
+			Spec: appsv1.ReplicaSetSpec{Replicas: new(int32)}, Status: appsv1.ReplicaSetStatus{ObservedGeneration: 1}}},
+			[]string{"ScaledToZero ReplicaSet agent"}},
+		"ReplicaSet is deleted": {Snapshot{Workload: &appsv1.ReplicaSet{ObjectMeta: gone,
+			Status: appsv1.ReplicaSetStatus{Conditions: quota}}}, nil},
+		"standalone pod is evicted":      {Snapshot{Workload: evicted, Pods: []*corev1.Pod{evicted}}, []string{"Evicted Pod agent-1"}},
+		"evicted pod without a workload": {Snapshot{Pods: []*corev1.Pod{evicted}}, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

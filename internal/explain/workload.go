@@ -14,20 +14,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Reasons that controllers write and that have no constant in the API.
+// Reasons of controllers that have no constant in the API.
 const (
 	reasonFailedCreate = "FailedCreate"
 	reasonDeadline     = "ProgressDeadlineExceeded"
 )
 
-// observeGrace is how long a controller may take to look at a change.
+// observeGrace is how long a controller can take to observe a change.
 const observeGrace = 15 * time.Second
 
-// rejectionWindow is how long an event tells that pods cannot be created: controllers back off
-// to a quarter of an hour.
+// rejectionWindow is how long a FailedCreate event counts: controllers back off for up to 15 minutes.
 const rejectionWindow = 20 * time.Minute
 
-// checkWorkload examines what should create the pods.
+// checkWorkload checks the workload itself: why pods are missing, and whether it is paused or scaled to zero.
 func (e *explainer) checkWorkload() {
 	switch w := e.snapshot.Workload.(type) {
 	case *appsv1.Deployment:
@@ -58,8 +57,8 @@ func (e *explainer) checkDeployment(d *appsv1.Deployment) {
 	if d.Spec.Paused {
 		e.addCause(o, d.Name, Cause{
 			Code: Paused, Path: "spec.paused", Value: "true", Since: deploymentConditionSince(d, appsv1.DeploymentProgressing),
-			Message: fmt.Sprintf("Deployment %s is paused, so no change reaches its pods", d.Name),
-			Fix:     fmt.Sprintf("Let it go on: kubectl rollout resume -n %s deployment/%s", d.Namespace, d.Name),
+			Message: fmt.Sprintf("Deployment %s is paused, so changes are not rolled out to its pods", d.Name),
+			Fix:     fmt.Sprintf("Resume it: kubectl rollout resume -n %s deployment/%s", d.Namespace, d.Name),
 		})
 	}
 	e.addScaledToZero(o, d.Spec.Replicas, d.CreationTimestamp.Time)
@@ -68,15 +67,15 @@ func (e *explainer) checkDeployment(d *appsv1.Deployment) {
 	}
 }
 
-// addPodsRejected is a workload whose pods the API server does not take.
+// addPodsRejected reports a workload whose pods the API server rejects.
 func (e *explainer) addPodsRejected(o ObjectRef, path, message string, since time.Time) {
 	c := podsRejectedCause(o, message)
 	c.Path, c.Since = path, since
 	e.addCause(o, c.Value+" "+o.Name, c)
 }
 
-// checkMissingPods is a workload that lacks pods and has no condition to say why: only its events
-// do.
+// checkMissingPods checks a workload that lacks pods and has no condition that explains it: only its
+// events do.
 func (e *explainer) checkMissingPods(o ObjectRef, since time.Time) {
 	if ev, ok := e.latestEvent(o, []string{reasonFailedCreate}); ok && e.now.Sub(ev.LastSeen) < rejectionWindow {
 		e.addPodsRejected(o, "events", ev.Message, since)
@@ -100,12 +99,12 @@ func (e *explainer) checkStatefulSet(s *appsv1.StatefulSet) {
 		e.checkMissingPods(o, newestCreation(s.CreationTimestamp, e.snapshot.Pods))
 	}
 	if s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
-		return // no pod waits for another one
+		return // pods are created and updated in parallel
 	}
 	e.checkUpdateBlocked(o, s)
 }
 
-// checkDaemonSet examines a set of one pod for each node.
+// checkDaemonSet checks a DaemonSet.
 func (e *explainer) checkDaemonSet(d *appsv1.DaemonSet) {
 	if d.DeletionTimestamp != nil {
 		return
@@ -117,7 +116,7 @@ func (e *explainer) checkDaemonSet(d *appsv1.DaemonSet) {
 	}
 }
 
-// checkReplicaSet examines a ReplicaSet that no Deployment made.
+// checkReplicaSet checks a ReplicaSet without a Deployment.
 func (e *explainer) checkReplicaSet(r *appsv1.ReplicaSet) {
 	if r.DeletionTimestamp != nil {
 		return
@@ -132,7 +131,7 @@ func (e *explainer) checkReplicaSet(r *appsv1.ReplicaSet) {
 	}
 }
 
-// newestCreation is when the last pod was created, or the set itself.
+// newestCreation returns when the newest pod was created, or the workload itself if that is later.
 func newestCreation(at metav1.Time, pods []*corev1.Pod) time.Time {
 	for _, p := range pods {
 		if p != nil && at.Time.Before(p.CreationTimestamp.Time) {
@@ -142,8 +141,8 @@ func newestCreation(at metav1.Time, pods []*corev1.Pod) time.Time {
 	return at.Time
 }
 
-// checkUpdateBlocked is a set whose pods are updated one after the other, and one of the
-// revision before is broken: Kubernetes waits for it to become ready before it replaces it.
+// checkUpdateBlocked reports a pod of the previous revision that is not ready: a rolling update of a
+// StatefulSet waits until it is ready before replacing it.
 func (e *explainer) checkUpdateBlocked(o ObjectRef, s *appsv1.StatefulSet) {
 	if s.Status.UpdateRevision == "" || s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
 		return
@@ -156,14 +155,14 @@ func (e *explainer) checkUpdateBlocked(o ObjectRef, s *appsv1.StatefulSet) {
 		e.addPodCause(p, p.Name, Cause{
 			Code: UpdateBlocked, Path: "metadata.labels." + appsv1.ControllerRevisionHashLabelKey, Value: p.Labels[appsv1.ControllerRevisionHashLabelKey],
 			Since:   falseSince(p, corev1.PodReady),
-			Message: fmt.Sprintf("%s was changed, but its pod %s of the revision before is not ready, and is not replaced until it is", o, p.Name),
-			Fix:     fmt.Sprintf("Delete the pod, which loses no data: kubectl delete pod -n %s %s", p.Namespace, p.Name),
+			Message: fmt.Sprintf("The rollout of %s is blocked: Pod %s of the previous revision must become ready before it is replaced", o, p.Name),
+			Fix:     fmt.Sprintf("Delete the pod (its volumes are kept): kubectl delete pod -n %s %s", p.Namespace, p.Name),
 		})
 	}
 }
 
-// checkOrdinal is a set that creates its pods one after the other and waits for one that does not
-// say what is wrong with it.
+// checkOrdinal reports the pod that a StatefulSet waits for before it creates the next one, if the
+// status of that pod does not explain why it is not ready.
 func (e *explainer) checkOrdinal(s *appsv1.StatefulSet) {
 	if s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement || len(e.snapshot.Pods) >= e.snapshot.desiredPods() {
 		return
@@ -174,6 +173,9 @@ func (e *explainer) checkOrdinal(s *appsv1.StatefulSet) {
 		if isReady(p) {
 			continue
 		}
+		if p.DeletionTimestamp != nil {
+			return // the StatefulSet waits until the pod has terminated, not until it is ready
+		}
 		if end := p.CreationTimestamp.Add(time.Minute); e.now.Before(end) {
 			e.scheduleRecheck(end)
 			return
@@ -181,7 +183,7 @@ func (e *explainer) checkOrdinal(s *appsv1.StatefulSet) {
 		e.addPodCause(p, p.Name, Cause{
 			Code: OrdinalBlocked, Path: `status.conditions[?(@.type=="Ready")]`, Since: falseSince(p, corev1.PodReady),
 			Message: fmt.Sprintf("Pod %s must become ready before StatefulSet %s creates the next one", p.Name, s.Name),
-			Fix:     "See what the pod waits for: " + describePodCommand(p),
+			Fix:     "Check why the pod is not ready: " + describePodCommand(p),
 		})
 		return
 	}
@@ -192,33 +194,32 @@ func podOrdinal(p *corev1.Pod) int {
 	return n
 }
 
-// addScaledToZero is a workload of which nothing runs because that is what is asked for.
+// addScaledToZero reports a workload with spec.replicas 0.
 func (e *explainer) addScaledToZero(o ObjectRef, replicas *int32, since time.Time) {
 	if replicas != nil && *replicas == 0 {
 		e.addCause(o, o.Name, Cause{
 			Code: ScaledToZero, Path: "spec.replicas", Value: "0", Since: since,
-			Message: fmt.Sprintf("%s is scaled to zero, as it is asked to be", o),
-			Fix:     "Set spec.replicas of the application to run it.",
+			Message: fmt.Sprintf("%s is scaled to zero replicas", o),
+			Fix:     "Set spec.replicas of the application to 1 or more.",
 		})
 	}
 }
 
-// checkObserved is a change that the controller of the kind has not looked at. Since when is in
-// the books of the fields; who does not keep them cannot tell a change of last week from one
-// of just now.
+// checkObserved reports a workload whose controller has not observed the latest generation. The time
+// of the change comes from managedFields; without them, the age of the change is unknown.
 func (e *explainer) checkObserved(o ObjectRef, obj metav1.Object, observed int64) {
 	c, recheckAt := UnobservedCause(o, obj, observed, e.now)
 	if !recheckAt.IsZero() {
 		e.scheduleRecheck(recheckAt)
 	}
 	if c.Code != "" {
-		c.Fix = "See whether the controller manager of the cluster runs: kubectl get --raw /livez?verbose, and its log."
+		c.Fix = "Check the logs of kube-controller-manager, and check that the API server is healthy: kubectl get --raw /livez?verbose"
 		e.addCause(o, o.Name, c)
 	}
 }
 
-// UnobservedCause is an object of any kind whose controller has not looked at its latest change
-// for too long; again is when that will be so.
+// UnobservedCause returns the cause if the controller of an object did not observe its latest
+// generation within the grace period. Within the grace period, recheckAt is its end.
 func UnobservedCause(o ObjectRef, obj metav1.Object, observed int64, now time.Time) (c Cause, recheckAt time.Time) {
 	if obj.GetGeneration() <= observed || len(obj.GetManagedFields()) == 0 {
 		return Cause{}, time.Time{}
@@ -229,12 +230,12 @@ func UnobservedCause(o ObjectRef, obj metav1.Object, observed int64, now time.Ti
 	}
 	return Cause{
 		Code: SpecNotObserved, Object: o, Path: "status.observedGeneration", Value: strconv.FormatInt(observed, 10), Since: changed,
-		Message: fmt.Sprintf("The controller of %s has not looked at its latest change", o),
+		Message: fmt.Sprintf("The controller of %s has not observed its latest change", o),
 	}, time.Time{}
 }
 
-// lastSpecChange is when an object was written last by somebody who did not write its status;
-// when it was created, where that is not known.
+// lastSpecChange returns the time of the latest managedFields entry that is not for a subresource, or
+// the creation time.
 func lastSpecChange(obj metav1.Object) time.Time {
 	at := obj.GetCreationTimestamp().Time
 	for _, m := range obj.GetManagedFields() {
@@ -245,7 +246,7 @@ func lastSpecChange(obj metav1.Object) time.Time {
 	return at
 }
 
-// checkProgress is what is said when nothing deeper was found.
+// checkProgress reports a workload that does not progress, if no root cause was found.
 func (e *explainer) checkProgress() {
 	switch w := e.snapshot.Workload.(type) {
 	case *appsv1.Deployment:
@@ -267,13 +268,13 @@ func (e *explainer) checkRolloutDeadline(d *appsv1.Deployment) {
 	o := newObjectRef("Deployment", d)
 	e.addCause(o, d.Name, Cause{
 		Code: RolloutStuck, Path: `status.conditions[?(@.type=="Progressing")]`, Value: c.Reason, Since: c.LastTransitionTime.Time,
-		Message:  fmt.Sprintf("The rollout of %s made no progress within its deadline%s", o, limit),
-		Fix:      fmt.Sprintf("Look at its newest pods: kubectl describe deployment -n %s %s", d.Namespace, d.Name),
+		Message:  fmt.Sprintf("The rollout of %s made no progress within its progress deadline%s", o, limit),
+		Fix:      fmt.Sprintf("Check the newest pods of the Deployment; for details: kubectl describe deployment -n %s %s", d.Namespace, d.Name),
 		Evidence: evidence(c.Message),
 	})
 }
 
-// checkAutoscaler is one that cannot see what it decides by.
+// checkAutoscaler reports a HorizontalPodAutoscaler that cannot read its metrics.
 func (e *explainer) checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 	for _, c := range a.Status.Conditions {
 		inactive := c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse && c.Reason != "ScalingDisabled" ||
@@ -284,8 +285,8 @@ func (e *explainer) checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 		o := newObjectRef("HorizontalPodAutoscaler", a)
 		e.addCause(o, a.Name, Cause{
 			Code: AutoscalerMetricsMissing, Path: fmt.Sprintf("status.conditions[?(@.type==%q)]", c.Type), Value: sanitize(c.Reason, maxEvidence/4), Since: c.LastTransitionTime.Time,
-			Message:  fmt.Sprintf("%s cannot read what it decides by, so the number of pods stays as it is", o),
-			Fix:      "See whether a metrics server runs: kubectl top pods",
+			Message:  fmt.Sprintf("%s cannot read its metrics, so it does not scale", o),
+			Fix:      "Check that metrics-server is running: kubectl top pods",
 			Evidence: evidence(c.Message),
 		})
 		return

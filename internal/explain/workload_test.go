@@ -26,8 +26,8 @@ func TestPausedDeployment(t *testing.T) {
 		return oneCause(Cause{
 			Code: Paused, Severity: Notice, Object: ObjectRef{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "uid-web"},
 			Path: "spec.paused", Value: "true", Since: testNow.Add(-since),
-			Message: "Deployment web is paused, so no change reaches its pods",
-			Fix:     "Let it go on: kubectl rollout resume -n shop deployment/web",
+			Message: "Deployment web is paused, so changes are not rolled out to its pods",
+			Fix:     "Resume it: kubectl rollout resume -n shop deployment/web",
 		})
 	}
 	deployment := func(conditions ...appsv1.DeploymentCondition) Snapshot {
@@ -37,8 +37,8 @@ func TestPausedDeployment(t *testing.T) {
 		Type: "Progressing", Status: "Unknown", Reason: "DeploymentPaused", LastTransitionTime: ago(time.Minute),
 	}
 	checkDiagnoses(t, map[string]snapshotCase{
-		"since its condition says so": {deployment(progressing), paused(time.Minute)},
-		"since it was created":        {deployment(), paused(podAge)},
+		"since the transition of its condition": {deployment(progressing), paused(time.Minute)},
+		"since it was created":                  {deployment(), paused(podAge)},
 	})
 }
 
@@ -61,20 +61,20 @@ func TestUnobservedSpecHasGracePeriod(t *testing.T) {
 		"changed before": {changed(15 * time.Second), oneCause(Cause{
 			Code: SpecNotObserved, Object: ObjectRef{Kind: "Deployment", Namespace: "shop", Name: "web", UID: "uid-web"},
 			Path: "status.observedGeneration", Value: "1", Since: testNow.Add(-15 * time.Second),
-			Message: "The controller of Deployment web has not looked at its latest change",
-			Fix:     "See whether the controller manager of the cluster runs: kubectl get --raw /livez?verbose, and its log.",
+			Message: "The controller of Deployment web has not observed its latest change",
+			Fix:     "Check the logs of kube-controller-manager, and check that the API server is healthy: kubectl get --raw /livez?verbose",
 		})},
 	})
 }
 
-// The pods of these sets run without a readiness probe, so they do not say themselves why they are not ready.
+// The pods have no readiness probe, so their status does not explain why they are not ready.
 func TestStatefulSetCreatesPodsInOrder(t *testing.T) {
 	setRef := ObjectRef{Kind: "StatefulSet", Namespace: "shop", Name: "db", UID: "uid-db"}
 	ask := []ObjectRef{setRef}
 	blocked := Cause{
 		Code: OrdinalBlocked, Object: testPodRef("db-2"), Path: `status.conditions[?(@.type=="Ready")]`, Since: testNow.Add(-unreadyFor),
 		Message:      "Pod db-2 must become ready before StatefulSet db creates the next one",
-		Fix:          "See what the pod waits for: kubectl describe pod -n shop db-2",
+		Fix:          "Check why the pod is not ready: kubectl describe pod -n shop db-2",
 		AffectedPods: 1, Evidence: []string{"1 of 2 pods"},
 	}
 	parallel := func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement }
@@ -86,15 +86,15 @@ func TestStatefulSetCreatesPodsInOrder(t *testing.T) {
 		return pod(name, running(before), created(before), ready)
 	}
 	checkDiagnoses(t, map[string]snapshotCase{
-		"a set without pods is new": {
+		"new StatefulSet without pods": {
 			set(newTestStatefulSet(func(s *appsv1.StatefulSet) { s.CreationTimestamp = ago(5 * time.Second) })),
 			Diagnosis{RecheckAt: testNow.Add(10 * time.Second)},
 		},
-		"the newest pod is ready just now": {
+		"newest pod just became ready": {
 			set(newTestStatefulSet(), isUp("db-0", podAge), isUp("db-1", 5*time.Second)),
 			Diagnosis{RecheckAt: testNow.Add(10 * time.Second)},
 		},
-		"the lowest ordinal blocks, by number": {
+		"lowest ordinal blocks, sorted by number": {
 			set(newTestStatefulSet(), unready("db-10", podAge), unready("db-2", podAge)),
 			Diagnosis{Causes: []Cause{blocked}, EventsNeeded: ask},
 		},
@@ -102,11 +102,15 @@ func TestStatefulSetCreatesPodsInOrder(t *testing.T) {
 			set(newTestStatefulSet(), isUp("db-1", podAge), unready("db-2", podAge)),
 			Diagnosis{Causes: []Cause{blocked}, EventsNeeded: ask},
 		},
-		"a new pod has a minute": {
+		"a terminating pod does not block by its readiness": {
+			set(newTestStatefulSet(), pod("db-2", running(podAge), created(podAge), func(p *corev1.Pod) { p.DeletionTimestamp = new(ago(time.Second)) })),
+			Diagnosis{EventsNeeded: ask, RecheckAt: testNow.Add(29 * time.Second)}, // when the pod counts as stuck
+		},
+		"new pod has a grace period of one minute": {
 			set(newTestStatefulSet(), isUp("db-0", podAge), unready("db-1", 50*time.Second)),
 			Diagnosis{RecheckAt: testNow.Add(10 * time.Second), EventsNeeded: ask},
 		},
-		"pods in parallel do not block": {
+		"parallel pods do not block": {
 			set(newTestStatefulSet(parallel), isUp("db-1", podAge), unready("db-2", podAge)), Diagnosis{EventsNeeded: ask},
 		},
 	})

@@ -12,9 +12,8 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// EvaluateCustom judges an object of a kind that is not known here: by the rules that somebody wrote
-// for the kind, else by the conditions that most controllers write, else by its phase. What
-// says nothing in any of these ways is Unknown.
+// EvaluateCustom evaluates a custom resource: by the health rule for its kind, else by the conditions that
+// most controllers write, else by its phase. If none of these applies, it is Unknown.
 func EvaluateCustom(o *unstructured.Unstructured, rules *Rules) Result {
 	name := describe(o)
 	if o.GetDeletionTimestamp() != nil {
@@ -24,7 +23,7 @@ func EvaluateCustom(o *unstructured.Unstructured, rules *Rules) Result {
 		return v
 	}
 	if observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); found && observed < o.GetGeneration() {
-		return progressing(name + " waits for its controller to look at the latest change")
+		return progressing(name + " waits for its controller to observe the latest change")
 	}
 	if v, ok := healthFromConditions(name, o); ok {
 		return v
@@ -32,23 +31,23 @@ func EvaluateCustom(o *unstructured.Unstructured, rules *Rules) Result {
 	if v, ok := healthFromPhase(name, o); ok {
 		return v
 	}
-	return unknown(name + " is of a kind whose health cannot be judged")
+	return unknown(name + " is of a kind without health rules")
 }
 
-// Conditions by what it means when they are True or False. The first three kinds are those of
-// kstatus, which Flux, Helm and others wait for.
+// Condition types by their meaning. Ready, Stalled and Reconciling are those of kstatus, which Flux, Helm
+// and others use.
 var (
 	healthyConditions     = []string{"Ready", "Available", "Healthy", "Succeeded", "Established", "Programmed", "Synced"}
 	degradedConditions    = []string{"Stalled", "Failed", "Degraded", "Error"}
 	progressingConditions = []string{"Reconciling", "Progressing"}
 )
 
-// healthFromConditions reads them from bad to good. The text of a condition is not repeated: it may
-// change all the time, and its reason may not.
+// healthFromConditions checks bad conditions first. It reports the reason and not the message of a
+// condition, because messages can change all the time.
 func healthFromConditions(name string, o *unstructured.Unstructured) (Result, bool) {
 	all := conditionsOf(o)
 	describeCondition := func(c metav1.Condition) string {
-		return fmt.Sprintf("%s says %s: %s", name, c.Type, reasonOrDefault(c.Reason))
+		return fmt.Sprintf("%s reports %s: %s", name, c.Type, reasonOrDefault(c.Reason))
 	}
 	for _, kind := range degradedConditions {
 		if c, ok := findCondition(all, kind); ok && c.Status == metav1.ConditionTrue {
@@ -65,9 +64,10 @@ func healthFromConditions(name string, o *unstructured.Unstructured) (Result, bo
 		switch {
 		case !ok:
 		case c.Status == metav1.ConditionTrue:
-			return healthy(name + " says that it is " + strings.ToLower(kind)), true
+			return healthy(name + " reports that it is " + strings.ToLower(kind)), true
 		case c.Status == metav1.ConditionFalse:
-			return degraded(appsapi.ReasonComponentDegraded, fmt.Sprintf("%s says that it is not %s: %s", name, strings.ToLower(kind), reasonOrDefault(c.Reason))), true
+			return degraded(appsapi.ReasonComponentDegraded, fmt.Sprintf("%s reports that it is not %s: %s", name, strings.ToLower(kind),
+				reasonOrDefault(c.Reason))), true
 		default:
 			return progressing(describeCondition(c)), true
 		}
@@ -77,7 +77,7 @@ func healthFromConditions(name string, o *unstructured.Unstructured) (Result, bo
 
 func reasonOrDefault(reason string) string {
 	if reason == "" {
-		return "no reason is given"
+		return "no reason given"
 	}
 	return reason
 }
@@ -90,7 +90,7 @@ func findCondition(all []metav1.Condition, kind string) (metav1.Condition, bool)
 	return all[i], true
 }
 
-// conditionsOf reads what looks like conditions; kinds differ in the rest.
+// conditionsOf reads the conditions, ignoring malformed ones.
 func conditionsOf(o *unstructured.Unstructured) []metav1.Condition {
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	var out []metav1.Condition
@@ -109,7 +109,7 @@ func conditionsOf(o *unstructured.Unstructured) []metav1.Condition {
 	return out
 }
 
-// Phases by what people mean with them.
+// Phases by their usual meaning, in lower case.
 var (
 	healthyPhases     = []string{"ready", "running", "active", "available", "bound", "succeeded", "complete", "completed", "healthy", "deployed"}
 	progressingPhases = []string{"pending", "creating", "provisioning", "updating", "progressing", "deleting", "terminating", "starting"}
@@ -121,7 +121,7 @@ func healthFromPhase(name string, o *unstructured.Unstructured) (Result, bool) {
 	if phase == "" {
 		phase, _, _ = unstructured.NestedString(o.Object, "status", "state")
 	}
-	text := fmt.Sprintf("%s says that it is %s", name, phase)
+	text := fmt.Sprintf("%s reports that it is %s", name, phase)
 	switch word := strings.ToLower(phase); {
 	case slices.Contains(healthyPhases, word):
 		return healthy(text), true

@@ -33,30 +33,38 @@ func TestEvaluateCustom(t *testing.T) {
 		status string
 		want   Result
 	}{
-		"says nothing":         {"status: {}", Result{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
-		"not looked at":        {"status: {observedGeneration: 1, phase: Ready}", Result{"Progressing", "Progressing", "Widget shop/w waits for its controller to look at the latest change"}},
-		"ready":                {`status: {conditions: [{type: Ready, status: "True"}]}`, Result{"Healthy", "Reconciled", "Widget shop/w says that it is ready"}},
-		"not ready":            {`status: {conditions: [{type: Ready, status: "False", reason: NoMoney, message: "balance 3"}]}`, Result{"Degraded", "ComponentDegraded", "Widget shop/w says that it is not ready: NoMoney"}},
-		"stalled goes first":   {`status: {conditions: [{type: Ready, status: "True"}, {type: Stalled, status: "True", reason: Stuck}]}`, Result{"Degraded", "ComponentDegraded", "Widget shop/w says Stalled: Stuck"}},
-		"reconciling":          {`status: {conditions: [{type: Ready, status: "False"}, {type: Reconciling, status: "True", reason: Working}]}`, Result{"Progressing", "Progressing", "Widget shop/w says Reconciling: Working"}},
-		"unknown whether":      {`status: {conditions: [{type: Ready, status: "Unknown", reason: Asking}]}`, Result{"Progressing", "Progressing", "Widget shop/w says Ready: Asking"}},
-		"a phase":              {"status: {phase: Failed}", Result{"Degraded", "ComponentDegraded", "Widget shop/w says that it is Failed"}},
-		"a phase of no sense":  {"status: {phase: Purple}", Result{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
-		"conditions of no use": {`status: {conditions: [1, {type: 3}, "x"]}`, Result{"Unknown", "InternalError", "Widget shop/w is of a kind whose health cannot be judged"}},
+		"empty status": {"status: {}", Result{"Unknown", "InternalError", "Widget shop/w is of a kind without health rules"}},
+		"not observed": {"status: {observedGeneration: 1, phase: Ready}",
+			Result{"Progressing", "Progressing", "Widget shop/w waits for its controller to observe the latest change"}},
+		"ready": {`status: {conditions: [{type: Ready, status: "True"}]}`,
+			Result{"Healthy", "Reconciled", "Widget shop/w reports that it is ready"}},
+		"not ready": {`status: {conditions: [{type: Ready, status: "False", reason: NoMoney, message: "balance 3"}]}`,
+			Result{"Degraded", "ComponentDegraded", "Widget shop/w reports that it is not ready: NoMoney"}},
+		"stalled comes first": {`status: {conditions: [{type: Ready, status: "True"}, {type: Stalled, status: "True", reason: Stuck}]}`,
+			Result{"Degraded", "ComponentDegraded", "Widget shop/w reports Stalled: Stuck"}},
+		"reconciling": {`status: {conditions: [{type: Ready, status: "False"}, {type: Reconciling, status: "True", reason: Working}]}`,
+			Result{"Progressing", "Progressing", "Widget shop/w reports Reconciling: Working"}},
+		"ready unknown": {`status: {conditions: [{type: Ready, status: "Unknown", reason: Asking}]}`,
+			Result{"Progressing", "Progressing", "Widget shop/w reports Ready: Asking"}},
+		"failed phase": {"status: {phase: Failed}", Result{"Degraded", "ComponentDegraded", "Widget shop/w reports that it is Failed"}},
+		"unknown phase": {"status: {phase: Purple}", Result{"Unknown", "InternalError",
+			"Widget shop/w is of a kind without health rules"}},
+		"malformed conditions": {`status: {conditions: [1, {type: 3}, "x"]}`,
+			Result{"Unknown", "InternalError", "Widget shop/w is of a kind without health rules"}},
 
 		"not ready, no reason": {`status: {conditions: [{type: Ready, status: "False"}]}`,
-			Result{"Degraded", "ComponentDegraded", "Widget shop/w says that it is not ready: no reason is given"}},
+			Result{"Degraded", "ComponentDegraded", "Widget shop/w reports that it is not ready: no reason given"}},
 		"stalled, no reason": {`status: {conditions: [{type: Stalled, status: "True"}]}`,
-			Result{"Degraded", "ComponentDegraded", "Widget shop/w says Stalled: no reason is given"}},
+			Result{"Degraded", "ComponentDegraded", "Widget shop/w reports Stalled: no reason given"}},
 		"stalled is False": {`status: {conditions: [{type: Stalled, status: "False", reason: Fine}, {type: Available, status: "True"}]}`,
-			Result{"Healthy", "Reconciled", "Widget shop/w says that it is available"}},
-		"a healthy phase":     {"status: {phase: Running}", Result{"Healthy", "Reconciled", "Widget shop/w says that it is Running"}},
-		"a progressing phase": {"status: {phase: Creating}", Result{"Progressing", "Progressing", "Widget shop/w says that it is Creating"}},
-		"a state":             {"status: {state: DEPLOYED}", Result{"Healthy", "Reconciled", "Widget shop/w says that it is DEPLOYED"}},
-		"a phase and a state": {"status: {phase: Lost, state: ready}",
-			Result{"Degraded", "ComponentDegraded", "Widget shop/w says that it is Lost"}},
-		"a condition and a phase": {`status: {phase: Failed, conditions: [{type: Ready, status: "True"}]}`,
-			Result{"Healthy", "Reconciled", "Widget shop/w says that it is ready"}},
+			Result{"Healthy", "Reconciled", "Widget shop/w reports that it is available"}},
+		"healthy phase":     {"status: {phase: Running}", Result{"Healthy", "Reconciled", "Widget shop/w reports that it is Running"}},
+		"progressing phase": {"status: {phase: Creating}", Result{"Progressing", "Progressing", "Widget shop/w reports that it is Creating"}},
+		"state":             {"status: {state: DEPLOYED}", Result{"Healthy", "Reconciled", "Widget shop/w reports that it is DEPLOYED"}},
+		"phase and state": {"status: {phase: Lost, state: ready}",
+			Result{"Degraded", "ComponentDegraded", "Widget shop/w reports that it is Lost"}},
+		"condition and phase": {`status: {phase: Failed, conditions: [{type: Ready, status: "True"}]}`,
+			Result{"Healthy", "Reconciled", "Widget shop/w reports that it is ready"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -87,8 +95,8 @@ func TestDeletedCustomResourceIsProgressing(t *testing.T) {
 // TestRuleAppliesToItsKindOnly expects the conditions of the object to decide if no rule matches its group and kind.
 func TestRuleAppliesToItsKindOnly(t *testing.T) {
 	o := widget(t, `status: {conditions: [{type: Ready, status: "True"}]}`)
-	fromConditions := Result{"Healthy", "Reconciled", "Widget shop/w says that it is ready"}
-	fromRule := Result{"Degraded", "ComponentDegraded", "Widget shop/w is degraded by the rule for its kind"}
+	fromConditions := Result{"Healthy", "Reconciled", "Widget shop/w reports that it is ready"}
+	fromRule := Result{"Degraded", "ComponentDegraded", "Widget shop/w is degraded according to the health rule of its kind"}
 	for name, tc := range map[string]struct {
 		group, kind string
 		want        Result
@@ -122,10 +130,12 @@ func TestCustomRules(t *testing.T) {
 		status string
 		want   Result
 	}{
-		"healthy":              {"status: {lamp: green}", Result{"Healthy", "Reconciled", "Widget shop/w says: the lamp is green"}},
-		"degraded":             {"status: {lamp: red}", Result{"Degraded", "ComponentDegraded", "Widget shop/w says: the lamp is red"}},
-		"suspended goes first": {"spec: {paused: true}\nstatus: {lamp: red}", Result{"Suspended", "Suspended", "Widget shop/w says: the lamp is red"}},
-		"no field":             {"status: {}", Result{"Progressing", "Progressing", "Widget shop/w is progressing by the rule for its kind"}},
+		"healthy":  {"status: {lamp: green}", Result{"Healthy", "Reconciled", "Widget shop/w: the lamp is green"}},
+		"degraded": {"status: {lamp: red}", Result{"Degraded", "ComponentDegraded", "Widget shop/w: the lamp is red"}},
+		"suspended comes first": {"spec: {paused: true}\nstatus: {lamp: red}",
+			Result{"Suspended", "Suspended", "Widget shop/w: the lamp is red"}},
+		"missing field": {"status: {}", Result{"Progressing", "Progressing",
+			"Widget shop/w is progressing according to the health rule of its kind"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -138,10 +148,10 @@ func TestCustomRules(t *testing.T) {
 
 func TestCompileRulesRejectsInvalid(t *testing.T) {
 	for expression, want := range map[string]string{
-		"object.status.": "health rule of Widget.example.com, healthy: ERROR",
-		"1 + 1":          "is int; write an expression that is bool",
+		"object.status.": "health rule for Widget.example.com, healthy: ERROR",
+		"1 + 1":          "has type int; use an expression of type bool",
 		"nothing == 3":   "undeclared reference to 'nothing'",
-		"":               "health rule of Widget.example.com says nothing",
+		"":               "health rule for Widget.example.com has no expression",
 	} {
 		_, err := CompileRules([]Rule{{Group: "example.com", Kind: "Widget", Healthy: expression}})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -155,13 +165,13 @@ func TestCompileRulesRejectsIncompleteRules(t *testing.T) {
 		rule Rule
 		want string
 	}{
-		"no kind": {Rule{Group: "example.com", Healthy: "true"}, "a health rule has no kind; give it one"},
+		"no kind": {Rule{Group: "example.com", Healthy: "true"}, "health rule without a kind; set kind"},
 		"no status": {Rule{Group: "example.com", Kind: "Widget", Message: "'text'"},
-			"health rule of Widget.example.com says nothing; give it healthy, progressing, degraded or suspended"},
+			"health rule for Widget.example.com has no expression; set healthy, progressing, degraded or suspended"},
 		"message is not a string": {Rule{Group: "example.com", Kind: "Widget", Healthy: "true", Message: "1"},
-			`health rule of Widget.example.com, message: "1" is int; write an expression that is string`},
+			`health rule for Widget.example.com, message: "1" has type int; use an expression of type string`},
 		"status is not a bool": {Rule{Group: "example.com", Kind: "Widget", Healthy: "true", Suspended: "'yes'"},
-			`health rule of Widget.example.com, suspended: "'yes'" is string; write an expression that is bool`},
+			`health rule for Widget.example.com, suspended: "'yes'" has type string; use an expression of type bool`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			valid := Rule{Group: "example.com", Kind: "Gadget", Healthy: "true"}
@@ -173,7 +183,7 @@ func TestCompileRulesRejectsIncompleteRules(t *testing.T) {
 	}
 }
 
-// TestRuleCostIsLimited holds for an expression that would take for ever.
+// TestRuleCostIsLimited uses an expression that would take too long.
 func TestRuleCostIsLimited(t *testing.T) {
 	rules, err := CompileRules([]Rule{{Kind: "Widget", Group: "example.com", Healthy: "object.l.all(a, object.l.all(b, object.l.all(c, object.l.all(d, a + b + c + d >= 0))))"}})
 	if err != nil {

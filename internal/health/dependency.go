@@ -6,10 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Satisfied says whether those that depend on an object may go on. A Deployment or
-// StatefulSet needs a majority of its pods ready at the revision asked for, a Job has to have
-// done its work, and nobody waits for a CronJob. What is of another kind, or missing, lets
-// nobody go on.
+// Satisfied reports whether dependents of an object can proceed. A Deployment or StatefulSet needs a
+// majority of its pods ready at the desired revision, a Job must have completed, and a CronJob never
+// blocks. Objects of other kinds and missing objects block their dependents.
 func Satisfied(obj runtime.Object) bool {
 	if isNil(obj) {
 		return false
@@ -29,9 +28,8 @@ func Satisfied(obj runtime.Object) bool {
 	return false
 }
 
-// RolledOut says whether no pod of an earlier revision is left. Pods on their way out are
-// not counted by a Deployment, and nobody waits for them. The pods of a Job never change,
-// and those of a CronJob belong to its Jobs.
+// RolledOut reports whether no pod of an earlier revision is left. Terminating pods of a Deployment do
+// not count. The pods of a Job never change, and those of a CronJob belong to its Jobs.
 func RolledOut(obj runtime.Object) bool {
 	if isNil(obj) {
 		return false
@@ -47,8 +45,8 @@ func RolledOut(obj runtime.Object) bool {
 	return false
 }
 
-// hasMajority takes every old pod for a ready one and subtracts it, because ready pods
-// are not counted by revision.
+// hasMajority subtracts all pods of earlier revisions from the ready ones, because the status does not
+// count ready pods by revision.
 func hasMajority(want, all, updated, ready int32) bool {
 	return want == 0 || ready-(all-updated) >= want/2+1
 }

@@ -9,18 +9,17 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// reasonProgressDeadlineExceeded is what the Deployment controller writes into the condition
-// Progressing; the API has no constant for it.
+// reasonProgressDeadlineExceeded is a reason of condition Progressing that has no constant in the API.
 const reasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 
-// deploymentHealth asks in this order, because each answer makes the later ones moot:
+// deploymentHealth checks in this order:
 //
-//	held? --> going away? --> status about this spec? --> given up? --> all pods there?
+//	paused? --> deleted? --> generation observed? --> failed? --> all pods available?
 func deploymentHealth(d *appsv1.Deployment) Result {
 	name := objectName("Deployment", d)
 	switch {
 	case d.Spec.Paused:
-		return suspended(fmt.Sprintf("%s is paused, until kubectl rollout resume -n %s deployment/%s lets it go on", name, d.Namespace, d.Name))
+		return suspended(fmt.Sprintf("%s is paused; to resume: kubectl rollout resume -n %s deployment/%s", name, d.Namespace, d.Name))
 	case d.DeletionTimestamp != nil:
 		return progressing(name + " is being deleted")
 	case d.Status.ObservedGeneration < d.Generation:
@@ -32,9 +31,8 @@ func deploymentHealth(d *appsv1.Deployment) Result {
 	return replicaHealth(name, d)
 }
 
-// blockingCondition is the condition that says that the controller cannot go on. A missed deadline
-// goes before pods that cannot be created: it has a reason of its own for users to wait
-// for, and one often follows from the other.
+// blockingCondition returns the condition that reports a failed rollout. An exceeded deadline comes before
+// pods that cannot be created: users can wait for its reason, and it often follows from the latter.
 func blockingCondition(d *appsv1.Deployment) *appsv1.DeploymentCondition {
 	var failure *appsv1.DeploymentCondition
 	for i := range d.Status.Conditions {
@@ -49,20 +47,20 @@ func blockingCondition(d *appsv1.Deployment) *appsv1.DeploymentCondition {
 	return failure
 }
 
-// conditionHealth leaves the text of a condition where it is: it has counters and names of pods
-// in it. What it means is explained elsewhere.
+// conditionHealth does not repeat the message of the condition: it contains counters and pod names.
 func conditionHealth(name string, c *appsv1.DeploymentCondition) Result {
 	switch {
 	case c.Type == appsv1.DeploymentReplicaFailure:
-		return degraded(appsapi.ReasonComponentDegraded, name+" cannot create its pods: see the condition ReplicaFailure of the Deployment")
+		return degraded(appsapi.ReasonComponentDegraded, name+" cannot create its pods: see condition ReplicaFailure of the Deployment")
 	case c.Reason == reasonProgressDeadlineExceeded:
-		return degraded(appsapi.ReasonRolloutTimedOut, name+" made no progress within its deadline: see the conditions of the Deployment")
+		return degraded(appsapi.ReasonRolloutTimedOut,
+			name+" made no progress within its progress deadline: see the conditions of the Deployment")
 	}
-	return degraded(appsapi.ReasonComponentDegraded, name+" cannot go on: see the condition Progressing of the Deployment")
+	return degraded(appsapi.ReasonComponentDegraded, name+" cannot make progress: see condition Progressing of the Deployment")
 }
 
-// replicaHealth does not look at terminatingReplicas: pods on their way out are in none of
-// the other counts, and nobody waits for them.
+// replicaHealth ignores terminatingReplicas: terminating pods are not in the other counts, and nothing
+// waits for them.
 func replicaHealth(name string, d *appsv1.Deployment) Result {
 	want, s := desiredReplicas(d), &d.Status
 	switch {
@@ -74,16 +72,16 @@ func replicaHealth(name string, d *appsv1.Deployment) Result {
 	return rollingOut(name, d)
 }
 
-// rollingOut says the same from the first moment of a change to the last: each step in
-// words of its own would be worth a write to every status.
+// rollingOut returns the same message during the whole rollout: every change of the message would be
+// another status update.
 func rollingOut(name string, d *appsv1.Deployment) Result {
 	if desiredReplicas(d) == 0 {
-		return progressing(name + " waits for its pods to end")
+		return progressing(name + " waits for its pods to terminate")
 	}
 	return progressing(name + " waits for its pods to become ready")
 }
 
-// desiredReplicas is how many pods are asked for; the API server's default is one.
+// desiredReplicas returns spec.replicas; the default is 1.
 func desiredReplicas(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return 1

@@ -1,8 +1,8 @@
-// Package health judges one object of the cluster: is it well, on its way, broken, held
-// or not known. It reads nothing but the object it is given.
+// Package health evaluates the health of a single object: healthy, progressing, degraded,
+// suspended or unknown. It only reads the object that it is given.
 //
-// Safety rule: green has to be earned. What is missing, of a kind without rules here or
-// not yet seen by its own controller is never Healthy.
+// Safety rule: an object that is missing, of a kind without rules or not yet observed by its
+// controller is never Healthy.
 package health
 
 import (
@@ -24,36 +24,36 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Status is how well something is.
+// Status is the health of an object.
 type Status string
 
-// From worst to best: Degraded, Unknown, Progressing, Suspended, Healthy.
+// Health statuses; from worst to best: Degraded, Unknown, Progressing, Suspended, Healthy.
 const (
-	// Healthy is as declared.
+	// Healthy runs as declared.
 	Healthy Status = "Healthy"
-	// Progressing is on its way, and nothing says that it will not arrive.
+	// Progressing is not healthy yet, and there is no error.
 	Progressing Status = "Progressing"
-	// Degraded does not run as declared and will not by waiting alone.
+	// Degraded does not run as declared and needs a fix.
 	Degraded Status = "Degraded"
-	// Suspended is held by somebody who wants it so.
+	// Suspended was paused or suspended by a user.
 	Suspended Status = "Suspended"
-	// Unknown could not be judged.
+	// Unknown cannot be evaluated.
 	Unknown Status = "Unknown"
 )
 
-// Result is a status and why.
+// Result is a health status with its reason.
 type Result struct {
 	Status Status
 	// Reason is one of the reasons of conditions in the API.
 	Reason string
-	// Message is one sentence that names the object. It is the same for as long as the
-	// state is the same: no counters, no times.
+	// Message is one sentence that names the object. It contains no counters and no times, so it
+	// only changes with the state.
 	Message string
 }
 
-// EvaluateAtGeneration judges like Of an object whose pods are what we asked for since this generation: a
-// later one that its controller has not seen yet, an annotation of somebody else for
-// example, takes nothing back. 0 means that this is not known.
+// EvaluateAtGeneration evaluates an object like [Evaluate], but requires its controller to have observed
+// only this generation, the last one that changed the pods. A later generation, for example from an
+// annotation of another field manager, does not make the object unhealthy. Generation 0 means unknown.
 func EvaluateAtGeneration(obj runtime.Object, generation int64) Result {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
@@ -72,7 +72,7 @@ func EvaluateAtGeneration(obj runtime.Object, generation int64) Result {
 	return Evaluate(obj)
 }
 
-// AffectsPods says whether the difference between two states of an object concerns its pods.
+// AffectsPods reports whether the difference between two states of an object affects its pods.
 func AffectsPods(before, after runtime.Object) bool {
 	if before == after {
 		return false
@@ -92,12 +92,12 @@ func AffectsPods(before, after runtime.Object) bool {
 	return true
 }
 
-// Evaluate judges an object. What applications are made of has rules of its own here; what is only
-// a setting for others is well when it is there. Kinds that nobody knows here are judged by
-// what they say themselves, see [EvaluateCustom]; everything else, and no object at all, is Unknown.
+// Evaluate evaluates the health of an object. The kinds that applications consist of have their own
+// rules; configuration objects are healthy if they exist. Custom resources are evaluated by their
+// status, see [EvaluateCustom]. All other kinds, and nil, are Unknown.
 func Evaluate(obj runtime.Object) Result {
 	if isNil(obj) {
-		return unknown("There is no object, so nothing is known about its health")
+		return unknown("The object does not exist, so its health is unknown")
 	}
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
@@ -123,7 +123,7 @@ func Evaluate(obj runtime.Object) Result {
 	case *corev1.ConfigMap, *autoscalingv2.HorizontalPodAutoscaler, *policyv1.PodDisruptionBudget, *networkingv1.Ingress, *discoveryv1.EndpointSlice:
 		return staticHealth(o.(metav1.Object), obj)
 	case *unstructured.Unstructured:
-		if o.GetKind() == "HTTPRoute" {
+		if gvk := o.GroupVersionKind(); gvk.Kind == "HTTPRoute" && gvk.Group == "gateway.networking.k8s.io" {
 			return routeHealth(o)
 		}
 		if v, ok := staticKindHealth(o); ok {
@@ -134,45 +134,45 @@ func Evaluate(obj runtime.Object) Result {
 	if v, ok := staticKindHealth(obj); ok {
 		return v
 	}
-	return unknown(describe(obj) + " is of a kind whose health cannot be judged")
+	return unknown(describe(obj) + " is of a kind without health rules")
 }
 
-// claimHealth asks whether there is a volume.
 func claimHealth(c *corev1.PersistentVolumeClaim) Result {
 	name := objectName("PersistentVolumeClaim", c)
 	switch {
 	case c.DeletionTimestamp != nil:
 		return progressing(name + " is being deleted")
 	case c.Status.Phase == corev1.ClaimBound:
-		return healthy(name + " has its volume")
+		return healthy(name + " is bound to its volume")
 	case c.Status.Phase == corev1.ClaimLost:
 		return degraded(appsapi.ReasonComponentDegraded, name+" has lost its volume")
 	}
-	return progressing(name + " waits for its volume")
+	return progressing(name + " is not bound to a volume yet")
 }
 
-// volumeHealth asks whether there is storage behind it. One whose claim is gone is kept because
-// somebody wants its data to be.
+// volumeHealth treats a released volume as suspended: its data is retained on purpose.
 func volumeHealth(v *corev1.PersistentVolume) Result {
 	name := objectName("PersistentVolume", v)
 	switch {
 	case v.DeletionTimestamp != nil:
 		return progressing(name + " is being deleted")
 	case v.Status.Phase == corev1.VolumeBound || v.Status.Phase == corev1.VolumeAvailable:
-		return healthy(name + " is there")
+		return healthy(name + " is provisioned")
 	case v.Status.Phase == corev1.VolumeFailed:
 		return degraded(appsapi.ReasonComponentDegraded, name+" has failed")
 	case v.Status.Phase == corev1.VolumeReleased:
-		return suspended(name + " is kept, and its claim is gone")
+		return suspended(name + " is retained: its claim was deleted")
 	}
-	return progressing(name + " waits for its storage")
+	return progressing(name + " is not provisioned yet")
 }
 
-// replicaSetHealth asks whether all pods of one revision are there.
 func replicaSetHealth(r *appsv1.ReplicaSet) Result {
 	name, want := objectName("ReplicaSet", r), int32(1)
 	if r.Spec.Replicas != nil {
 		want = *r.Spec.Replicas
+	}
+	if r.DeletionTimestamp != nil {
+		return progressing(name + " is being deleted")
 	}
 	if r.Status.ObservedGeneration >= r.Generation && r.Status.Replicas == want && r.Status.AvailableReplicas == want {
 		return healthy(name + " runs as declared")
@@ -180,11 +180,11 @@ func replicaSetHealth(r *appsv1.ReplicaSet) Result {
 	return progressing(name + " waits for its pods to become ready")
 }
 
-// Worst returns the verdict that counts for the whole, the first one among equals. A
-// whole without parts is Unknown: what should have members and has none is never healthy.
+// Worst returns the worst result, the first one among equals. Without results, it returns Unknown:
+// an application without objects is never healthy.
 func Worst(results ...Result) Result {
 	if len(results) == 0 {
-		return unknown("Nothing was found where something should be")
+		return unknown("No objects found, so the health is unknown")
 	}
 	worst := results[0]
 	for _, v := range results[1:] {
@@ -193,7 +193,7 @@ func Worst(results ...Result) Result {
 		}
 	}
 	if worst.Status == "" {
-		// A verdict that nobody filled in weighs as Unknown; it has to say so, too.
+		// An empty result counts as Unknown, so report it as Unknown.
 		worst.Status, worst.Reason = Unknown, appsapi.ReasonInternalError
 	}
 	return worst
@@ -219,12 +219,12 @@ func serviceHealth(s *corev1.Service) Result {
 		return progressing(name + " is being deleted")
 	}
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0 {
-		return progressing(name + " waits for an address from the load balancer")
+		return progressing(name + " waits for a load balancer address")
 	}
 	return healthy(name + " is set up")
 }
 
-// staticHealth judges what has done its part by being there. An Ingress does not tell: many
+// staticHealth evaluates kinds that are healthy if they exist. This includes Ingress, because many
 // controllers never write its status.
 func staticHealth(o metav1.Object, obj runtime.Object) Result {
 	if o.GetDeletionTimestamp() != nil {
@@ -242,10 +242,10 @@ func podHealth(p *corev1.Pod) Result {
 	case corev1.PodFailed:
 		return degraded(appsapi.ReasonComponentDegraded, name+" has failed")
 	case corev1.PodSucceeded:
-		return healthy(name + " has done its work")
+		return healthy(name + " has completed")
 	case corev1.PodUnknown:
-		// Before the conditions: they are what the node said before it fell silent.
-		return unknown(name + " is on a node that does not report")
+		// Checked before the conditions, which are outdated.
+		return unknown(name + " is on an unreachable node")
 	}
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
@@ -275,8 +275,7 @@ func unknown(message string) Result {
 	return Result{Status: Unknown, Reason: appsapi.ReasonInternalError, Message: message}
 }
 
-// isNil also finds the nil pointer inside an interface, which a caller gets by handing
-// over the result of a lookup that found nothing.
+// isNil also detects a nil pointer in an interface, which callers pass after a failed lookup.
 func isNil(obj runtime.Object) bool {
 	if obj == nil {
 		return true
@@ -285,7 +284,7 @@ func isNil(obj runtime.Object) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// describe names an object of any kind. Typed objects usually do not carry their kind.
+// describe names an object of any kind. Typed objects usually have no kind set.
 func describe(obj runtime.Object) string {
 	kind := obj.GetObjectKind().GroupVersionKind().Kind
 	if kind == "" {

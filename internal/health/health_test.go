@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// counts are what a Deployment reports about its pods.
+// counts are the replica counts in a status.
 type counts struct{ replicas, updated, ready, available int32 }
 
-// deployment asks for pods and has reported counts about the spec as it is.
+// deployment returns a Deployment with this status for its current generation.
 func deployment(want *int32, c counts, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 4},
@@ -37,7 +37,7 @@ func paused(d *appsv1.Deployment)     { d.Spec.Paused = true }
 func unobserved(d *appsv1.Deployment) { d.Status.ObservedGeneration = 3 }
 func deleting(d *appsv1.Deployment)   { d.DeletionTimestamp = new(metav1.Now()) }
 
-// withMessage gives the condition that was added last another message.
+// withMessage adds a condition with another message.
 func withMessage(add func(*appsv1.Deployment), message string) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) {
 		add(d)
@@ -56,8 +56,8 @@ func TestDeploymentHealth(t *testing.T) {
 	all := counts{3, 3, 3, 3}
 	deadlineExceeded := withCondition("Progressing", "False", "ProgressDeadlineExceeded")
 	replicaFailure := withCondition("ReplicaFailure", "True", "FailedCreate")
-	resume := "Deployment shop/web is paused, until kubectl rollout resume -n shop deployment/web lets it go on"
-	timedOut := "Deployment shop/web made no progress within its deadline: see the conditions of the Deployment"
+	resume := "Deployment shop/web is paused; to resume: kubectl rollout resume -n shop deployment/web"
+	timedOut := "Deployment shop/web made no progress within its progress deadline: see the conditions of the Deployment"
 	cases := map[string]struct {
 		obj  *appsv1.Deployment
 		want Result
@@ -70,23 +70,23 @@ func TestDeploymentHealth(t *testing.T) {
 			obj:  deployment(new(int32(3)), all, func(d *appsv1.Deployment) { d.Status.TerminatingReplicas = new(int32(2)) }),
 			want: Result{"Healthy", "Reconciled", "Deployment shop/web runs as declared"},
 		},
-		"no number asked for means one": {
+		"replicas unset, one pod": {
 			obj:  deployment(nil, counts{1, 1, 1, 1}),
 			want: Result{"Healthy", "Reconciled", "Deployment shop/web runs as declared"},
 		},
-		"no number asked for and none there": {
+		"replicas unset, no pod": {
 			obj:  deployment(nil, counts{}),
 			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
-		"none asked for and none there": {
+		"scaled to zero": {
 			obj:  deployment(new(int32(0)), counts{}),
 			want: Result{"Healthy", "Reconciled", "Deployment shop/web has no pods, as declared"},
 		},
-		"none asked for and some there": {
+		"scaled to zero, pods left": {
 			obj:  deployment(new(int32(0)), counts{2, 1, 2, 2}),
-			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to end"},
+			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to terminate"},
 		},
-		"scaled down, not there yet": {
+		"scaled down, pods left": {
 			obj:  deployment(new(int32(2)), all),
 			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
@@ -94,7 +94,7 @@ func TestDeploymentHealth(t *testing.T) {
 			obj:  deployment(new(int32(3)), counts{3, 1, 3, 3}),
 			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
-		"all new pods there and an old one left": {
+		"all new pods and an old one": {
 			obj:  deployment(new(int32(3)), counts{4, 3, 4, 4}),
 			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
@@ -102,19 +102,19 @@ func TestDeploymentHealth(t *testing.T) {
 			obj:  deployment(new(int32(3)), counts{3, 3, 3, 2}),
 			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
-		"a pod of a completed rollout became unavailable": {
+		"pod became unavailable after the rollout": {
 			obj:  deployment(new(int32(3)), counts{3, 3, 2, 2}, withCondition("Progressing", "True", "NewReplicaSetAvailable")),
 			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
-		"counts that contradict each other are not green": {
+		"inconsistent counts are not healthy": {
 			obj:  deployment(new(int32(3)), counts{2, 3, 3, 3}),
 			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
-		"change not seen by its controller": {
+		"change not observed": {
 			obj:  deployment(new(int32(3)), all, unobserved),
 			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
-		"an old failure says nothing about a change not seen": {
+		"old failure is ignored if the change is not observed": {
 			obj:  deployment(new(int32(3)), all, unobserved, deadlineExceeded),
 			want: Result{"Progressing", "Progressing", "Deployment shop/web waits for its pods to become ready"},
 		},
@@ -126,7 +126,7 @@ func TestDeploymentHealth(t *testing.T) {
 			obj:  deployment(new(int32(3)), all, paused),
 			want: Result{"Suspended", "Suspended", resume},
 		},
-		"paused and not seen": {
+		"paused, change not observed": {
 			obj:  deployment(new(int32(3)), counts{}, paused, unobserved),
 			want: Result{"Suspended", "Suspended", resume},
 		},
@@ -134,28 +134,29 @@ func TestDeploymentHealth(t *testing.T) {
 			obj:  deployment(new(int32(3)), counts{4, 1, 3, 3}, deadlineExceeded),
 			want: Result{"Degraded", "RolloutTimedOut", timedOut},
 		},
-		"pods refused": {
+		"pods rejected, no message": {
 			obj: deployment(new(int32(3)), counts{}, withCondition("Progressing", "True", "ReplicaSetUpdated"), withMessage(replicaFailure, "")),
 			want: Result{"Degraded", "ComponentDegraded",
-				"Deployment shop/web cannot create its pods: see the condition ReplicaFailure of the Deployment"},
+				"Deployment shop/web cannot create its pods: see condition ReplicaFailure of the Deployment"},
 		},
-		"pods are refused": {
+		"pods rejected": {
 			obj: deployment(new(int32(3)), counts{}, withMessage(replicaFailure,
 				`pods "web-6d5f8b7c9-x2x4z" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3`)),
-			want: Result{"Degraded", "ComponentDegraded", "Deployment shop/web cannot create its pods: see the condition ReplicaFailure of the Deployment"},
+			want: Result{"Degraded", "ComponentDegraded",
+				"Deployment shop/web cannot create its pods: see condition ReplicaFailure of the Deployment"},
 		},
-		"pods were refused once": {
+		"pods were rejected earlier": {
 			obj:  deployment(new(int32(3)), all, withCondition("ReplicaFailure", "False", "")),
 			want: Result{"Healthy", "Reconciled", "Deployment shop/web runs as declared"},
 		},
-		"pods refused and deadline exceeded": {
+		"pods rejected and deadline exceeded": {
 			obj:  deployment(new(int32(3)), counts{}, replicaFailure, deadlineExceeded),
 			want: Result{"Degraded", "RolloutTimedOut", timedOut},
 		},
 		"no ReplicaSet": {
 			obj: deployment(new(int32(3)), counts{}, withCondition("Progressing", "False", "ReplicaSetCreateError")),
 			want: Result{"Degraded", "ComponentDegraded",
-				"Deployment shop/web cannot go on: see the condition Progressing of the Deployment"},
+				"Deployment shop/web cannot make progress: see condition Progressing of the Deployment"},
 		},
 	}
 	for name, tc := range cases {
@@ -181,13 +182,13 @@ func TestServiceHealth(t *testing.T) {
 		change func(*corev1.Service)
 		want   Result
 	}{
-		"inside the cluster": {
+		"ClusterIP": {
 			change: func(s *corev1.Service) { s.Spec.Type = "ClusterIP" },
 			want:   Result{"Healthy", "Reconciled", "Service shop/web is set up"},
 		},
 		"load balancer without an address": {
 			change: func(s *corev1.Service) { s.Spec.Type = "LoadBalancer" },
-			want:   Result{"Progressing", "Progressing", "Service shop/web waits for an address from the load balancer"},
+			want:   Result{"Progressing", "Progressing", "Service shop/web waits for a load balancer address"},
 		},
 		"load balancer with an address": {
 			change: func(s *corev1.Service) {
@@ -225,14 +226,14 @@ func TestPodHealth(t *testing.T) {
 		obj  *corev1.Pod
 		want Result
 	}{
-		"ready":                       {pod("Running", "True"), Result{"Healthy", "Reconciled", "Pod shop/web-1 is ready"}},
-		"not ready":                   {pod("Running", "False"), Result{"Progressing", "Progressing", "Pod shop/web-1 is not ready yet"}},
-		"pending":                     {pod("Pending", "False"), Result{"Progressing", "Progressing", "Pod shop/web-1 is not ready yet"}},
-		"being deleted while ready":   {deletingPod, Result{"Progressing", "Progressing", "Pod shop/web-1 is being deleted"}},
-		"failed":                      {pod("Failed", "False"), Result{"Degraded", "ComponentDegraded", "Pod shop/web-1 has failed"}},
-		"succeeded":                   {pod("Succeeded", "False"), Result{"Healthy", "Reconciled", "Pod shop/web-1 has done its work"}},
-		"node lost":                   {pod("Unknown", "Unknown"), Result{"Unknown", "InternalError", "Pod shop/web-1 is on a node that does not report"}},
-		"node lost while it was fine": {pod("Unknown", "True"), Result{"Unknown", "InternalError", "Pod shop/web-1 is on a node that does not report"}},
+		"ready":                     {pod("Running", "True"), Result{"Healthy", "Reconciled", "Pod shop/web-1 is ready"}},
+		"not ready":                 {pod("Running", "False"), Result{"Progressing", "Progressing", "Pod shop/web-1 is not ready yet"}},
+		"pending":                   {pod("Pending", "False"), Result{"Progressing", "Progressing", "Pod shop/web-1 is not ready yet"}},
+		"being deleted while ready": {deletingPod, Result{"Progressing", "Progressing", "Pod shop/web-1 is being deleted"}},
+		"failed":                    {pod("Failed", "False"), Result{"Degraded", "ComponentDegraded", "Pod shop/web-1 has failed"}},
+		"succeeded":                 {pod("Succeeded", "False"), Result{"Healthy", "Reconciled", "Pod shop/web-1 has completed"}},
+		"node lost":                 {pod("Unknown", "Unknown"), Result{"Unknown", "InternalError", "Pod shop/web-1 is on an unreachable node"}},
+		"node lost while ready":     {pod("Unknown", "True"), Result{"Unknown", "InternalError", "Pod shop/web-1 is on an unreachable node"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +244,7 @@ func TestPodHealth(t *testing.T) {
 	}
 }
 
-// plain is an object that is neither a pointer nor has a name.
+// plain is an object that is not a pointer and has no name.
 type plain struct{}
 
 func (plain) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
@@ -253,23 +254,24 @@ func TestUnknownKinds(t *testing.T) {
 	certificate := &unstructured.Unstructured{Object: map[string]any{
 		"kind": "Certificate", "metadata": map[string]any{"namespace": "shop", "name": "web"},
 	}}
-	nothing := "There is no object, so nothing is known about its health"
+	nothing := "The object does not exist, so its health is unknown"
 	cases := map[string]struct {
 		obj         runtime.Object
 		wantMessage string
 	}{
-		"nothing":               {nil, nothing},
-		"no Deployment":         {(*appsv1.Deployment)(nil), nothing},
-		"no Job":                {(*batchv1.Job)(nil), nothing},
-		"no CronJob":            {(*batchv1.CronJob)(nil), nothing},
-		"no Service":            {(*corev1.Service)(nil), nothing},
-		"no Pod":                {(*corev1.Pod)(nil), nothing},
-		"no Secret":             {(*corev1.Secret)(nil), nothing},
-		"a kind without rules":  {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}, "Secret shop/web is of a kind whose health cannot be judged"},
-		"outside of namespaces": {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, "Node n1 is of a kind whose health cannot be judged"},
-		"a kind of others":      {certificate, "Certificate shop/web is of a kind whose health cannot be judged"},
-		"a list":                {&corev1.PodList{}, "PodList is of a kind whose health cannot be judged"},
-		"not a pointer":         {plain{}, "plain is of a kind whose health cannot be judged"},
+		"nil":            {nil, nothing},
+		"nil Deployment": {(*appsv1.Deployment)(nil), nothing},
+		"nil Job":        {(*batchv1.Job)(nil), nothing},
+		"nil CronJob":    {(*batchv1.CronJob)(nil), nothing},
+		"nil Service":    {(*corev1.Service)(nil), nothing},
+		"nil Pod":        {(*corev1.Pod)(nil), nothing},
+		"nil Secret":     {(*corev1.Secret)(nil), nothing},
+		"kind without rules": {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
+			"Secret shop/web is of a kind without health rules"},
+		"cluster-scoped":  {&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, "Node n1 is of a kind without health rules"},
+		"custom resource": {certificate, "Certificate shop/web is of a kind without health rules"},
+		"list":            {&corev1.PodList{}, "PodList is of a kind without health rules"},
+		"not a pointer":   {plain{}, "plain is of a kind without health rules"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -287,14 +289,14 @@ func TestWorst(t *testing.T) {
 		results []Result
 		want    Result
 	}{
-		"none":                        {nil, Result{"Unknown", "InternalError", "Nothing was found where something should be"}},
-		"one":                         {ladder[4:], v("Healthy", "e")},
-		"first of equals":             {[]Result{v("Healthy", "0"), v("Degraded", "1"), v("Degraded", "2")}, v("Degraded", "1")},
-		"broken before not known":     {ladder, v("Degraded", "a")},
-		"not known before on its way": {ladder[1:], v("Unknown", "b")},
-		"on its way before held":      {ladder[2:], v("Progressing", "c")},
-		"held before healthy":         {ladder[3:], v("Suspended", "d")},
-		"never filled in":             {[]Result{v("Healthy", "e"), {}}, Result{Status: "Unknown", Reason: "InternalError"}},
+		"none":                         {nil, Result{"Unknown", "InternalError", "No objects found, so the health is unknown"}},
+		"one":                          {ladder[4:], v("Healthy", "e")},
+		"first of equals":              {[]Result{v("Healthy", "0"), v("Degraded", "1"), v("Degraded", "2")}, v("Degraded", "1")},
+		"degraded before unknown":      {ladder, v("Degraded", "a")},
+		"unknown before progressing":   {ladder[1:], v("Unknown", "b")},
+		"progressing before suspended": {ladder[2:], v("Progressing", "c")},
+		"suspended before healthy":     {ladder[3:], v("Suspended", "d")},
+		"empty result":                 {[]Result{v("Healthy", "e"), {}}, Result{Status: "Unknown", Reason: "InternalError"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +312,7 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// TestEvaluateAtGeneration tells a change of ours that was not seen yet from one that is no concern.
+// TestEvaluateAtGeneration covers unobserved generations that do and do not change the pods.
 func TestEvaluateAtGeneration(t *testing.T) {
 	fine := deployment(new(int32(3)), counts{3, 3, 3, 3}, unobserved)
 	fine.Generation, fine.Status.ObservedGeneration = 7, 6
@@ -319,11 +321,11 @@ func TestEvaluateAtGeneration(t *testing.T) {
 		generation int64
 		want       Status
 	}{
-		"an annotation of somebody else": {fine, 6, Healthy},
-		"a change of ours":               {fine, 7, Progressing},
-		"not known":                      {fine, 0, Progressing},
-		"no such thing":                  {(*appsv1.Deployment)(nil), 6, Unknown},
-		"another kind":                   {&corev1.Service{}, 6, Healthy},
+		"annotation of another manager": {fine, 6, Healthy},
+		"unobserved change":             {fine, 7, Progressing},
+		"unknown generation":            {fine, 0, Progressing},
+		"nil Deployment":                {(*appsv1.Deployment)(nil), 6, Unknown},
+		"another kind":                  {&corev1.Service{}, 6, Healthy},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -343,12 +345,12 @@ func TestAffectsPods(t *testing.T) {
 		change func(*appsv1.Deployment)
 		want   bool
 	}{
-		"nothing":   {func(*appsv1.Deployment) {}, false},
-		"metadata":  {func(d *appsv1.Deployment) { d.Annotations = map[string]string{"a": "b"}; d.Generation++ }, false},
-		"strategy":  {func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Recreate" }, false},
-		"replicas":  {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) }, true},
-		"template":  {func(d *appsv1.Deployment) { d.Spec.Template.Labels = map[string]string{"a": "b"} }, true},
-		"ready for": {func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 3 }, true},
+		"nothing":         {func(*appsv1.Deployment) {}, false},
+		"metadata":        {func(d *appsv1.Deployment) { d.Annotations = map[string]string{"a": "b"}; d.Generation++ }, false},
+		"strategy":        {func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Recreate" }, false},
+		"replicas":        {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) }, true},
+		"template":        {func(d *appsv1.Deployment) { d.Spec.Template.Labels = map[string]string{"a": "b"} }, true},
+		"minReadySeconds": {func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 3 }, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -360,6 +362,6 @@ func TestAffectsPods(t *testing.T) {
 		})
 	}
 	if !AffectsPods(&corev1.Service{}, &corev1.Service{}) {
-		t.Error("of other kinds nothing is known")
+		t.Error("got false for other kinds, want true")
 	}
 }

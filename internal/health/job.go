@@ -9,19 +9,19 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// jobHealth asks in this order, because each answer makes the later ones moot:
+// jobHealth checks in this order:
 //
-//	going away? --> done? --> given up? --> held? --> on its way
+//	deleted? --> completed? --> failed? --> suspended? --> progressing
 //
-// A Job that has only the condition FailureTarget still waits for its last pods to end,
-// so it is on its way: whoever deleted it now would take their logs away.
+// A Job with only the condition FailureTarget still waits for its last pods to terminate, so it is
+// progressing: deleting it now would delete their logs.
 func jobHealth(j *batchv1.Job) Result {
 	name := objectName("Job", j)
 	if j.DeletionTimestamp != nil {
 		return progressing(name + " is being deleted")
 	}
 	if trueJobCondition(j, batchv1.JobComplete) != nil {
-		return healthy(name + " has done its work")
+		return healthy(name + " has completed")
 	}
 	if c := trueJobCondition(j, batchv1.JobFailed); c != nil {
 		return degraded(appsapi.ReasonComponentDegraded,
@@ -30,7 +30,7 @@ func jobHealth(j *batchv1.Job) Result {
 	if j.Spec.Suspend != nil && *j.Spec.Suspend {
 		return suspended(suspendedMessage(name, "job", j.Namespace, j.Name))
 	}
-	return progressing(name + " waits for its pods to end")
+	return progressing(name + " waits for its pods to complete")
 }
 
 func cronJobHealth(j *batchv1.CronJob) Result {
@@ -44,26 +44,26 @@ func cronJobHealth(j *batchv1.CronJob) Result {
 	return healthy(name + " runs on its schedule")
 }
 
-// failureMessage leaves the text of the condition where it is: it may name pods.
+// failureMessage does not repeat the message of the condition: it can contain pod names.
 func failureMessage(reason string) string {
 	switch reason {
 	case batchv1.JobReasonBackoffLimitExceeded:
-		return "every try failed"
+		return "all retries failed (backoffLimit reached)"
 	case batchv1.JobReasonDeadlineExceeded:
-		return "it took longer than activeDeadlineSeconds allows"
+		return "it exceeded activeDeadlineSeconds"
 	case batchv1.JobReasonPodFailurePolicy:
-		return "its pods failed in a way that is not tried again"
+		return "a pod failed and podFailurePolicy does not allow a retry"
 	}
 	return "see its conditions"
 }
 
-// suspendedMessage says how to let go on what is suspended; kubectl has no verb of its own for it.
+// suspendedMessage contains the command to resume; kubectl has no verb for it.
 func suspendedMessage(name, resource, namespace, object string) string {
-	return fmt.Sprintf(`%s is suspended, until kubectl patch -n %s %s/%s -p '{"spec":{"suspend":false}}' lets it go on`,
+	return fmt.Sprintf(`%s is suspended; to resume: kubectl patch -n %s %s/%s -p '{"spec":{"suspend":false}}'`,
 		name, namespace, resource, object)
 }
 
-// trueJobCondition is the condition of a Job if it is True.
+// trueJobCondition returns the condition of a Job if it is True.
 func trueJobCondition(j *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
 	for i := range j.Status.Conditions {
 		if c := &j.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {

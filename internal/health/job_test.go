@@ -41,34 +41,38 @@ func TestJobHealth(t *testing.T) {
 	failedBecause := func(why string) Result {
 		return Result{"Degraded", "ComponentDegraded", "Job shop/migrate failed: " + why + "; correct the job, or delete the Job to run it again"}
 	}
-	done := Result{"Healthy", "Reconciled", "Job shop/migrate has done its work"}
+	done := Result{"Healthy", "Reconciled", "Job shop/migrate has completed"}
 	deleting := Result{"Progressing", "Progressing", "Job shop/migrate is being deleted"}
-	running := Result{"Progressing", "Progressing", "Job shop/migrate waits for its pods to end"}
+	running := Result{"Progressing", "Progressing", "Job shop/migrate waits for its pods to complete"}
 	suspendedJob := Result{"Suspended", "Suspended",
-		`Job shop/migrate is suspended, until kubectl patch -n shop job/migrate -p '{"spec":{"suspend":false}}' lets it go on`}
+		`Job shop/migrate is suspended; to resume: kubectl patch -n shop job/migrate -p '{"spec":{"suspend":false}}'`}
 	cases := map[string]struct {
 		obj  *batchv1.Job
 		want Result
 	}{
-		"new":                                    {job(), running},
-		"its pods run":                           {job(func(j *batchv1.Job) { j.Status.Active = 1; j.Spec.Suspend = new(false) }), running},
-		"a try failed and another one runs":      {job(func(j *batchv1.Job) { j.Status.Active, j.Status.Failed = 1, 2 }), running},
-		"conditions that are not true":           {job(withJobCondition("Complete", "False", ""), withJobCondition("Failed", "Unknown", ""), withJobCondition("Suspended", "False", "")), running},
-		"about to fail":                          {job(withJobCondition("FailureTarget", "True", "BackoffLimitExceeded")), running},
-		"about to be done":                       {job(withJobCondition("SuccessCriteriaMet", "True", "CompletionsReached")), running},
-		"done":                                   {job(withJobCondition("SuccessCriteriaMet", "True", "CompletionsReached"), complete), done},
-		"done before somebody suspended it":      {job(complete, jobSuspended), done},
-		"done and being deleted":                 {job(complete, jobDeleting), deleting},
-		"failed and being deleted":               {job(failed("BackoffLimitExceeded"), jobDeleting), deleting},
-		"suspended and being deleted":            {job(jobSuspended, jobDeleting), deleting},
-		"tried too often":                        {job(withJobCondition("FailureTarget", "True", "BackoffLimitExceeded"), failed("BackoffLimitExceeded")), failedBecause("every try failed")},
-		"took too long":                          {job(failed("DeadlineExceeded")), failedBecause("it took longer than activeDeadlineSeconds allows")},
-		"failed in a way that is not tried anew": {job(failed("PodFailurePolicy")), failedBecause("its pods failed in a way that is not tried again")},
-		"failed for another reason":              {job(failed("FailedIndexes")), failedBecause("see its conditions")},
-		"failed without a reason":                {job(failed("")), failedBecause("see its conditions")},
-		"failed before somebody suspended it":    {job(failed("BackoffLimitExceeded"), jobSuspended), failedBecause("every try failed")},
-		"suspended":                              {job(jobSuspended, withJobCondition("Suspended", "True", "JobSuspended")), suspendedJob},
-		"suspended, not yet seen":                {job(jobSuspended), suspendedJob},
+		"new":                      {job(), running},
+		"running":                  {job(func(j *batchv1.Job) { j.Status.Active = 1; j.Spec.Suspend = new(false) }), running},
+		"retrying after a failure": {job(func(j *batchv1.Job) { j.Status.Active, j.Status.Failed = 1, 2 }), running},
+		"conditions are not true": {job(withJobCondition("Complete", "False", ""), withJobCondition("Failed", "Unknown", ""),
+			withJobCondition("Suspended", "False", "")), running},
+		"about to fail":               {job(withJobCondition("FailureTarget", "True", "BackoffLimitExceeded")), running},
+		"about to complete":           {job(withJobCondition("SuccessCriteriaMet", "True", "CompletionsReached")), running},
+		"completed":                   {job(withJobCondition("SuccessCriteriaMet", "True", "CompletionsReached"), complete), done},
+		"completed, then suspended":   {job(complete, jobSuspended), done},
+		"completed and being deleted": {job(complete, jobDeleting), deleting},
+		"failed and being deleted":    {job(failed("BackoffLimitExceeded"), jobDeleting), deleting},
+		"suspended and being deleted": {job(jobSuspended, jobDeleting), deleting},
+		"backoffLimit reached": {job(withJobCondition("FailureTarget", "True", "BackoffLimitExceeded"), failed("BackoffLimitExceeded")),
+			failedBecause("all retries failed (backoffLimit reached)")},
+		"deadline exceeded": {job(failed("DeadlineExceeded")), failedBecause("it exceeded activeDeadlineSeconds")},
+		"podFailurePolicy": {job(failed("PodFailurePolicy")),
+			failedBecause("a pod failed and podFailurePolicy does not allow a retry")},
+		"failed for another reason": {job(failed("FailedIndexes")), failedBecause("see its conditions")},
+		"failed without a reason":   {job(failed("")), failedBecause("see its conditions")},
+		"failed, then suspended": {job(failed("BackoffLimitExceeded"), jobSuspended),
+			failedBecause("all retries failed (backoffLimit reached)")},
+		"suspended":                   {job(jobSuspended, withJobCondition("Suspended", "True", "JobSuspended")), suspendedJob},
+		"suspended, not observed yet": {job(jobSuspended), suspendedJob},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +100,7 @@ func TestCronJobHealth(t *testing.T) {
 		"being deleted":               {cronJob(deleting), Result{"Progressing", "Progressing", "CronJob shop/report is being deleted"}},
 		"suspended and being deleted": {cronJob(suspendedJob, deleting), Result{"Progressing", "Progressing", "CronJob shop/report is being deleted"}},
 		"suspended": {cronJob(suspendedJob), Result{"Suspended", "Suspended",
-			`CronJob shop/report is suspended, until kubectl patch -n shop cronjob/report -p '{"spec":{"suspend":false}}' lets it go on`}},
+			`CronJob shop/report is suspended; to resume: kubectl patch -n shop cronjob/report -p '{"spec":{"suspend":false}}'`}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func partitioned(partition int32) appsv1.StatefulSetUpdateStrategy {
 	return appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition}}
 }
 
-// TestKindsOfOtherApplications is about what is in applications of others than us.
+// TestKindsOfOtherApplications covers kinds that Holdfast does not create.
 func TestKindsOfOtherApplications(t *testing.T) {
 	progressingDaemonSet := Result{"Progressing", "Progressing", "DaemonSet shop/agent waits for its pods to become ready"}
 	healthyDaemonSet := Result{"Healthy", "Reconciled", "DaemonSet shop/agent runs as declared"}
@@ -55,33 +55,39 @@ func TestKindsOfOtherApplications(t *testing.T) {
 		obj  runtime.Object
 		want Result
 	}{
-		"daemons on all nodes":          {daemonSet(func(*appsv1.DaemonSet) {}), healthyDaemonSet},
-		"a node is missing":             {daemonSet(func(d *appsv1.DaemonSet) { d.Status.NumberAvailable = 2 }), progressingDaemonSet},
-		"an old daemon":                 {daemonSet(func(d *appsv1.DaemonSet) { d.Status.UpdatedNumberScheduled = 2 }), progressingDaemonSet},
-		"a change nobody looked at":     {daemonSet(func(d *appsv1.DaemonSet) { d.Generation = 3 }), progressingDaemonSet},
-		"an old daemon that is to stay": {daemonSet(func(d *appsv1.DaemonSet) { d.Status.UpdatedNumberScheduled, d.Spec.UpdateStrategy.Type = 2, "OnDelete" }), healthyDaemonSet},
-		"no node wants one": {daemonSet(func(d *appsv1.DaemonSet) { d.Status = appsv1.DaemonSetStatus{ObservedGeneration: 2} }),
-			Result{"Healthy", "Reconciled", "DaemonSet shop/agent has no pods: no node is to run one"}},
-		"daemons on their way out": {daemonSet(func(d *appsv1.DaemonSet) { d.DeletionTimestamp = new(metav1.Now()) }),
+		"DaemonSet pods on all nodes":   {daemonSet(func(*appsv1.DaemonSet) {}), healthyDaemonSet},
+		"DaemonSet pod unavailable":     {daemonSet(func(d *appsv1.DaemonSet) { d.Status.NumberAvailable = 2 }), progressingDaemonSet},
+		"outdated DaemonSet pod":        {daemonSet(func(d *appsv1.DaemonSet) { d.Status.UpdatedNumberScheduled = 2 }), progressingDaemonSet},
+		"DaemonSet change not observed": {daemonSet(func(d *appsv1.DaemonSet) { d.Generation = 3 }), progressingDaemonSet},
+		"outdated pod with OnDelete": {daemonSet(func(d *appsv1.DaemonSet) {
+			d.Status.UpdatedNumberScheduled, d.Spec.UpdateStrategy.Type = 2, "OnDelete"
+		}), healthyDaemonSet},
+		"no matching node": {daemonSet(func(d *appsv1.DaemonSet) { d.Status = appsv1.DaemonSetStatus{ObservedGeneration: 2} }),
+			Result{"Healthy", "Reconciled", "DaemonSet shop/agent has no pods: no node matches"}},
+		"DaemonSet being deleted": {daemonSet(func(d *appsv1.DaemonSet) { d.DeletionTimestamp = new(metav1.Now()) }),
 			Result{"Progressing", "Progressing", "DaemonSet shop/agent is being deleted"}},
 
-		"a set that replaces no pod":         {statefulSet(0, appsv1.StatefulSetUpdateStrategy{Type: "OnDelete"}), healthySet},
-		"a set that holds two pods back":     {statefulSet(1, partitioned(2)), healthySet},
-		"a set that has yet to replace one":  {statefulSet(1, partitioned(1)), progressingSet},
-		"a set that holds back more than is": {statefulSet(0, partitioned(5)), healthySet},
-		"a set that holds back none":         {statefulSet(2, partitioned(0)), progressingSet},
+		"StatefulSet with OnDelete":   {statefulSet(0, appsv1.StatefulSetUpdateStrategy{Type: "OnDelete"}), healthySet},
+		"partition, updates complete": {statefulSet(1, partitioned(2)), healthySet},
+		"partition, update missing":   {statefulSet(1, partitioned(1)), progressingSet},
+		"partition above replicas":    {statefulSet(0, partitioned(5)), healthySet},
+		"partition 0":                 {statefulSet(2, partitioned(0)), progressingSet},
 
-		"a volume":                        {persistentVolume("Bound"), Result{"Healthy", "Reconciled", "PersistentVolume pv is there"}},
-		"a volume nobody claims":          {persistentVolume("Available"), Result{"Healthy", "Reconciled", "PersistentVolume pv is there"}},
-		"a volume that is kept":           {persistentVolume("Released"), Result{"Suspended", "Suspended", "PersistentVolume pv is kept, and its claim is gone"}},
-		"a volume that failed":            {persistentVolume("Failed"), Result{"Degraded", "ComponentDegraded", "PersistentVolume pv has failed"}},
-		"a volume to be":                  {persistentVolume("Pending"), Result{"Progressing", "Progressing", "PersistentVolume pv waits for its storage"}},
-		"a volume on its way out":         {deletingVolume, Result{"Progressing", "Progressing", "PersistentVolume pv is being deleted"}},
-		"a ConfigMap without its data":    {partialMetadata("v1", "ConfigMap"), Result{"Healthy", "Reconciled", "ConfigMap shop/x is set up"}},
-		"a ConfigMap on its way out":      {deletingConfigMap, Result{"Progressing", "Progressing", "ConfigMap shop/x is being deleted"}},
-		"metadata do not tell about pods": {partialMetadata("v1", "Pod"), Result{"Unknown", "InternalError", "Pod shop/x is of a kind whose health cannot be judged"}},
-		"the same word in another group":  {partialMetadata("example.com/v1", "ConfigMap"), Result{"Unknown", "InternalError", "ConfigMap shop/x is of a kind whose health cannot be judged"}},
-		"a Role of no type": {&unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+		"bound volume":     {persistentVolume("Bound"), Result{"Healthy", "Reconciled", "PersistentVolume pv is provisioned"}},
+		"available volume": {persistentVolume("Available"), Result{"Healthy", "Reconciled", "PersistentVolume pv is provisioned"}},
+		"released volume": {persistentVolume("Released"),
+			Result{"Suspended", "Suspended", "PersistentVolume pv is retained: its claim was deleted"}},
+		"failed volume": {persistentVolume("Failed"), Result{"Degraded", "ComponentDegraded", "PersistentVolume pv has failed"}},
+		"pending volume": {persistentVolume("Pending"),
+			Result{"Progressing", "Progressing", "PersistentVolume pv is not provisioned yet"}},
+		"volume being deleted":    {deletingVolume, Result{"Progressing", "Progressing", "PersistentVolume pv is being deleted"}},
+		"ConfigMap metadata":      {partialMetadata("v1", "ConfigMap"), Result{"Healthy", "Reconciled", "ConfigMap shop/x is set up"}},
+		"ConfigMap being deleted": {deletingConfigMap, Result{"Progressing", "Progressing", "ConfigMap shop/x is being deleted"}},
+		"Pod metadata": {partialMetadata("v1", "Pod"),
+			Result{"Unknown", "InternalError", "Pod shop/x is of a kind without health rules"}},
+		"same kind in another group": {partialMetadata("example.com/v1", "ConfigMap"),
+			Result{"Unknown", "InternalError", "ConfigMap shop/x is of a kind without health rules"}},
+		"unstructured Role": {&unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
 			"metadata": map[string]any{"namespace": "shop", "name": "x"}}}, Result{"Healthy", "Reconciled", "Role shop/x is set up"}},
 	}
 	for name, tc := range cases {
@@ -92,6 +98,6 @@ func TestKindsOfOtherApplications(t *testing.T) {
 		})
 	}
 	if Satisfied(statefulSet(0, appsv1.StatefulSetUpdateStrategy{Type: "OnDelete"})) {
-		t.Error("those who depend on a set go on although none of its pods is of the revision asked for")
+		t.Error("a StatefulSet without updated pods satisfies its dependents")
 	}
 }

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,13 +25,13 @@ func httpRoute(t *testing.T, content string) *unstructured.Unstructured {
 
 func TestHTTPRouteHealth(t *testing.T) {
 	attached := Result{"Healthy", "Reconciled", "HTTPRoute shop/web is attached to its Gateway"}
-	unreadable := Result{"Unknown", "InternalError", "HTTPRoute shop/web cannot be read"}
+	unreadable := Result{"Unknown", "InternalError", "HTTPRoute shop/web cannot be evaluated: it is invalid or has no parentRefs"}
 	notAccepted := Result{"Progressing", "Progressing",
-		"HTTPRoute shop/web waits for Gateway shop/gw to accept it; see whether that Gateway exists and has a controller"}
+		"HTTPRoute shop/web waits for Gateway shop/gw to accept it; check that the Gateway exists and has a controller"}
 	gw := func(conditions string) string {
 		return specOneGateway + "status: {parents: [{parentRef: {name: gw}, " + conditions + "}]}"
 	}
-	notObserved := Result{"Progressing", "Progressing", "HTTPRoute shop/web waits for Gateway shop/gw to look at it"}
+	notObserved := Result{"Progressing", "Progressing", "HTTPRoute shop/web waits for Gateway shop/gw to observe its latest change"}
 	cases := map[string]struct {
 		content string
 		want    Result
@@ -52,6 +53,12 @@ func TestHTTPRouteHealth(t *testing.T) {
 			Result{"Degraded", "ComponentDegraded", "HTTPRoute shop/web is not attached to Gateway shop/gw: BackendNotFound"}},
 		"acceptance unknown": {gw(`conditions: [{type: Accepted, status: Unknown, observedGeneration: 2, reason: Pending}]`),
 			Result{"Progressing", "Progressing", "HTTPRoute shop/web waits for Gateway shop/gw: Pending"}},
+		"a second controller attaches it": {gw(`conditions: [{type: Accepted, status: "False", observedGeneration: 2, reason: NoMatchingParent}]},
+  {parentRef: {name: gw}, ` + conditionsAttached), attached},
+		"another port of the same Gateway": {
+			"spec: {parentRefs: [{name: gw, port: 443}]}\nstatus: {parents: [{parentRef: {name: gw, port: 80}, " + conditionsAttached + "}]}",
+			Result{"Progressing", "Progressing",
+				"HTTPRoute shop/web waits for Gateway shop/gw port 443 to accept it; check that the Gateway exists and has a controller"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +74,7 @@ func TestHTTPRouteNeedsEveryGateway(t *testing.T) {
 		return specTwoGateways + "status: {parents: [{parentRef: {namespace: shop, name: gw}, " + conditionsAttached + "}" + edge + "]}"
 	}
 	missing := Result{"Progressing", "Progressing",
-		"HTTPRoute shop/web waits for Gateway infra/edge (https) to accept it; see whether that Gateway exists and has a controller"}
+		"HTTPRoute shop/web waits for Gateway infra/edge (https) to accept it; check that the Gateway exists and has a controller"}
 	cases := map[string]struct {
 		content string
 		want    Result
@@ -89,6 +96,14 @@ func TestHTTPRouteNeedsEveryGateway(t *testing.T) {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestHTTPRouteOfAnotherGroupIsCustom(t *testing.T) {
+	o := httpRoute(t, specOneGateway)
+	o.SetAPIVersion("example.com/v1")
+	if got := Evaluate(o); strings.Contains(got.Message, "Gateway") {
+		t.Errorf("verdict %v: only HTTPRoutes of Gateway API are attached to Gateways", got)
 	}
 }
 

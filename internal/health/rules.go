@@ -12,8 +12,8 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Rule says what the health of the objects of a kind is. Each expression is CEL over the
-// variable "object"; the first one that is true, in the order of the fields, decides.
+// Rule defines the health of the objects of a kind. Each expression is CEL over the variable "object";
+// the first one that is true, in the order of the fields, decides.
 type Rule struct {
 	Group string `json:"group"`
 	Kind  string `json:"kind"`
@@ -22,14 +22,14 @@ type Rule struct {
 	Degraded    string `json:"degraded,omitempty"`
 	Progressing string `json:"progressing,omitempty"`
 	Healthy     string `json:"healthy,omitempty"`
-	// Message is an expression that is a text.
+	// Message is an expression of type string.
 	Message string `json:"message,omitempty"`
 }
 
-// Rules judge kinds that are not known here.
+// Rules are compiled health rules for custom resources.
 type Rules struct{ byKind map[schema.GroupKind]rule }
 
-// rule is one that was compiled.
+// rule is a compiled Rule.
 type rule struct {
 	cases   []statusCase
 	message cel.Program
@@ -40,10 +40,10 @@ type statusCase struct {
 	condition cel.Program
 }
 
-// maxCost bounds an expression: whoever writes one must not stop everybody else's answers.
+// maxCost limits the cost of an expression, so that an expensive rule cannot block other requests.
 const maxCost = 100_000
 
-// CompileRules compiles rules. An error names the kind and the expression.
+// CompileRules compiles rules. Errors name the kind and the expression.
 func CompileRules(rules []Rule) (*Rules, error) {
 	env, err := cel.NewEnv(cel.Variable("object", cel.DynType))
 	utilruntime.Must(err) // the options are constant
@@ -51,7 +51,7 @@ func CompileRules(rules []Rule) (*Rules, error) {
 	for _, r := range rules {
 		gk := schema.GroupKind{Group: r.Group, Kind: r.Kind}
 		if r.Kind == "" {
-			return nil, fmt.Errorf("a health rule has no kind; give it one")
+			return nil, fmt.Errorf("health rule without a kind; set kind")
 		}
 		var compiled rule
 		for _, c := range []struct {
@@ -63,16 +63,16 @@ func CompileRules(rules []Rule) (*Rules, error) {
 			}
 			p, err := compileExpression(env, c.expression, cel.BoolType)
 			if err != nil {
-				return nil, fmt.Errorf("health rule of %s, %s: %w", gk, strings.ToLower(string(c.status)), err)
+				return nil, fmt.Errorf("health rule for %s, %s: %w", gk, strings.ToLower(string(c.status)), err)
 			}
 			compiled.cases = append(compiled.cases, statusCase{c.status, p})
 		}
 		if len(compiled.cases) == 0 {
-			return nil, fmt.Errorf("health rule of %s says nothing; give it healthy, progressing, degraded or suspended", gk)
+			return nil, fmt.Errorf("health rule for %s has no expression; set healthy, progressing, degraded or suspended", gk)
 		}
 		if r.Message != "" {
 			if compiled.message, err = compileExpression(env, r.Message, cel.StringType); err != nil {
-				return nil, fmt.Errorf("health rule of %s, message: %w", gk, err)
+				return nil, fmt.Errorf("health rule for %s, message: %w", gk, err)
 			}
 		}
 		out.byKind[gk] = compiled
@@ -86,13 +86,13 @@ func compileExpression(env *cel.Env, expression string, want *cel.Type) (cel.Pro
 		return nil, issues.Err()
 	}
 	if got := ast.OutputType(); got != want && got != cel.DynType {
-		return nil, fmt.Errorf("%q is %s; write an expression that is %s", expression, got, want)
+		return nil, fmt.Errorf("%q has type %s; use an expression of type %s", expression, got, want)
 	}
 	return env.Program(ast, cel.CostLimit(maxCost))
 }
 
-// evaluate applies the rule of the kind. A field that is not there makes an expression neither
-// true nor false: it does not apply. A kind with a rule of which none applies is on its way.
+// evaluate applies the rule of the kind. An expression that refers to a missing field does not apply.
+// If no expression applies, the object is progressing.
 func (r *Rules) evaluate(o *unstructured.Unstructured) (Result, bool) {
 	if r == nil {
 		return Result{}, false
@@ -109,11 +109,11 @@ func (r *Rules) evaluate(o *unstructured.Unstructured) (Result, bool) {
 			break
 		}
 	}
-	message := fmt.Sprintf("%s is %s by the rule for its kind", name, strings.ToLower(string(status)))
+	message := fmt.Sprintf("%s is %s according to the health rule of its kind", name, strings.ToLower(string(status)))
 	if rule.message != nil {
 		if got, _, err := rule.message.Eval(input); err == nil {
 			if text, ok := got.Value().(string); ok && text != "" {
-				message = fmt.Sprintf("%s says: %s", name, text)
+				message = fmt.Sprintf("%s: %s", name, text)
 			}
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// statefulSetHealth asks what is asked of a Deployment. A set never gives up by itself, so
-// there is no condition to look at.
+// statefulSetHealth checks the same as for a Deployment, except for conditions: a StatefulSet has no
+// condition for a failed rollout.
 func statefulSetHealth(s *appsv1.StatefulSet) Result {
 	name, want := objectName("StatefulSet", s), statefulSetReplicas(s)
 	switch {
@@ -18,14 +18,14 @@ func statefulSetHealth(s *appsv1.StatefulSet) Result {
 		return healthy(name + " runs as declared")
 	}
 	if want == 0 {
-		return progressing(name + " waits for its pods to end")
+		return progressing(name + " waits for its pods to terminate")
 	}
 	return progressing(name + " waits for its pods to become ready")
 }
 
-// replicasToUpdate is how many pods the set replaces by itself: whoever holds some back wants them to
-// be of the revision before. Those who depend on the set wait for them all the same, see
-// [Satisfied].
+// replicasToUpdate returns the number of pods that the StatefulSet controller updates automatically:
+// OnDelete and partition keep pods at the previous revision on purpose. Dependents still wait for all
+// pods, see [Satisfied].
 func replicasToUpdate(s *appsv1.StatefulSet) int32 {
 	want, strategy := statefulSetReplicas(s), s.Spec.UpdateStrategy
 	switch {

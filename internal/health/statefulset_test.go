@@ -33,7 +33,7 @@ func TestStatefulSetHealth(t *testing.T) {
 	all := counts{3, 3, 3, 3}
 	ready := Result{"Healthy", "Reconciled", "StatefulSet shop/db runs as declared"}
 	waiting := Result{"Progressing", "Progressing", "StatefulSet shop/db waits for its pods to become ready"}
-	scalingToZero := Result{"Progressing", "Progressing", "StatefulSet shop/db waits for its pods to end"}
+	scalingToZero := Result{"Progressing", "Progressing", "StatefulSet shop/db waits for its pods to terminate"}
 	cases := map[string]struct {
 		obj  *appsv1.StatefulSet
 		want Result
@@ -83,7 +83,7 @@ func TestEvaluateStatefulSetAtGeneration(t *testing.T) {
 		"a pod is missing":                       {setOf(new(int32(3)), counts{2, 2, 2, 2}, unobservedSet), 3, waiting},
 		"observed a later generation":            {aheadOfCache, 4, ready},
 		"no StatefulSet": {nil, 3,
-			Result{"Unknown", "InternalError", "There is no object, so nothing is known about its health"}},
+			Result{"Unknown", "InternalError", "The object does not exist, so its health is unknown"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

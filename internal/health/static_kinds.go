@@ -6,8 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// staticKinds are the kinds of Kubernetes that only say something to others: there is no more to
-// know about one than that it is there, which its metadata tell, too.
+// staticKinds are configuration kinds: they are healthy if they exist, so their metadata is sufficient.
 var staticKinds = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}:      true,
 	{Kind: "Secret"}:         true,
@@ -33,7 +32,7 @@ var staticKinds = map[schema.GroupKind]bool{
 	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: true,
 }
 
-// staticKindHealth judges an object of any type by its kind.
+// staticKindHealth evaluates an object of a static kind, whatever its Go type.
 func staticKindHealth(obj runtime.Object) (Result, bool) {
 	o, ok := obj.(metav1.Object)
 	if !ok || !staticKinds[obj.GetObjectKind().GroupVersionKind().GroupKind()] {

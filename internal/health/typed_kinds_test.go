@@ -27,10 +27,10 @@ func TestPersistentVolumeClaimHealth(t *testing.T) {
 		obj  *corev1.PersistentVolumeClaim
 		want Result
 	}{
-		"bound":     {claim("Bound"), Result{"Healthy", "Reconciled", "PersistentVolumeClaim shop/data has its volume"}},
+		"bound":     {claim("Bound"), Result{"Healthy", "Reconciled", "PersistentVolumeClaim shop/data is bound to its volume"}},
 		"lost":      {claim("Lost"), Result{"Degraded", "ComponentDegraded", "PersistentVolumeClaim shop/data has lost its volume"}},
-		"pending":   {claim("Pending"), Result{"Progressing", "Progressing", "PersistentVolumeClaim shop/data waits for its volume"}},
-		"no status": {claim(""), Result{"Progressing", "Progressing", "PersistentVolumeClaim shop/data waits for its volume"}},
+		"pending":   {claim("Pending"), Result{"Progressing", "Progressing", "PersistentVolumeClaim shop/data is not bound to a volume yet"}},
+		"no status": {claim(""), Result{"Progressing", "Progressing", "PersistentVolumeClaim shop/data is not bound to a volume yet"}},
 		"deleting":  {deletingClaim, Result{"Progressing", "Progressing", "PersistentVolumeClaim shop/data is being deleted"}},
 	}
 	for name, tc := range cases {
@@ -52,6 +52,8 @@ func TestReplicaSetHealth(t *testing.T) {
 	}
 	ready := Result{"Healthy", "Reconciled", "ReplicaSet shop/web-1 runs as declared"}
 	waiting := Result{"Progressing", "Progressing", "ReplicaSet shop/web-1 waits for its pods to become ready"}
+	deleted := replicaSet(new(int32(3)), 3, 3, 2)
+	deleted.DeletionTimestamp = new(metav1.Now())
 	cases := map[string]struct {
 		obj  *appsv1.ReplicaSet
 		want Result
@@ -63,6 +65,7 @@ func TestReplicaSetHealth(t *testing.T) {
 		"change not observed":       {replicaSet(new(int32(3)), 3, 3, 1), waiting},
 		"replicas unset, one pod":   {replicaSet(nil, 1, 1, 2), ready},
 		"replicas unset, no pod":    {replicaSet(nil, 0, 0, 2), waiting},
+		"deleted":                   {deleted, Result{"Progressing", "Progressing", "ReplicaSet shop/web-1 is being deleted"}},
 		"scaled to zero by rollout": {replicaSet(new(int32(0)), 0, 0, 2), ready},
 	}
 	for name, tc := range cases {

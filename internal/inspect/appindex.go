@@ -11,25 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
-// appIndex finds objects of an application of ours.
+// appIndex finds objects of a managed application.
 type appIndex struct {
 	graph
 	children map[desired.ID]runtime.Object
-	// byWorkload says which objects are of a component, by the label of its workload.
+	// byWorkload are the objects of each component, by the workload label.
 	byWorkload map[string][]runtime.Object
-	// shared is the scene of every component: what belongs to none.
+	// shared contains the shared objects of all snapshots.
 	shared explain.Snapshot
 }
 
 func newAppIndex(in Input) *appIndex {
 	ix := &appIndex{
 		graph:    newGraph(in.Objects, in.CompleteKinds, in.IncludeEdges),
-		children: map[desired.ID]runtime.Object{}, byWorkload: map[string][]runtime.Object{}, shared: explain.Snapshot{CompleteKinds: in.CompleteKinds},
+		children: map[desired.ID]runtime.Object{}, byWorkload: map[string][]runtime.Object{}, shared: explain.Snapshot{Keys: in.Owner.Keys, CompleteKinds: in.CompleteKinds},
 	}
 	for _, refs := range in.MissingRefs {
 		for _, ref := range refs {
@@ -48,9 +47,9 @@ func newAppIndex(in Input) *appIndex {
 			continue
 		}
 		id := desired.ID{Kind: gvkOf(obj), Name: o.GetName()}
-		switch workload := o.GetLabels()[appsapi.LabelWorkload]; {
+		switch workload := o.GetLabels()[in.Owner.Keys.Workload]; {
 		case desiredIDs[id]:
-			if isOwnedByApp(in, o) { // a name may be somebody else's
+			if isOwnedByApp(in, o) { // an object of the same name can belong to another owner
 				ix.children[id] = obj
 			}
 		case workload != "":
@@ -63,8 +62,8 @@ func newAppIndex(in Input) *appIndex {
 	return ix
 }
 
-// isShared says whether an object is around all components. What is left of a component that
-// was removed is not: its Service would be held against the pods of the others.
+// isShared reports whether an object is shared by all components. Objects left over from a removed
+// component are not: its Service would be matched against the pods of other components.
 func isShared(obj runtime.Object) bool {
 	switch obj.(type) {
 	case *corev1.Node, *corev1.PersistentVolume, *corev1.Event, *storagev1.StorageClass, *networkingv1.IngressClass, *discoveryv1.EndpointSlice:
@@ -73,13 +72,13 @@ func isShared(obj runtime.Object) bool {
 	return false
 }
 
-// wasRead says whether the objects of a kind were read.
+// wasRead reports whether all objects of a kind were read.
 func (ix *appIndex) wasRead(kind schema.GroupVersionKind) bool { return ix.completeKinds[kind.Kind] }
 
-// snapshot is what there is to say about a component.
+// snapshot returns the snapshot for the diagnosis of a component.
 func (ix *appIndex) snapshot(in Input, c desired.Component) explain.Snapshot {
 	s := ix.shared
-	s.MissingRefs = in.MissingRefs[c.Name]
+	s.SpecPath, s.MissingRefs = c.SpecPath, in.MissingRefs[c.Name]
 	for _, child := range c.Children {
 		if obj := ix.children[child.ID]; obj != nil {
 			s.Add(obj)
@@ -91,18 +90,17 @@ func (ix *appIndex) snapshot(in Input, c desired.Component) explain.Snapshot {
 	return s
 }
 
-// isOwnedByApp says whether a child is the application's: it controls it, or nobody does and the
-// label is there still.
+// isOwnedByApp reports whether the application controls a child, or the child has no controller but the
+// owner label of the application.
 func isOwnedByApp(in Input, o metav1.Object) bool {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return ref.UID == in.App.GetUID()
 	}
-	return o.GetLabels()[appsapi.LabelOwnerUID] == string(in.App.GetUID())
+	return o.GetLabels()[in.Owner.Keys.OwnerUID] == string(in.App.GetUID())
 }
 
-// componentObjects are the pods and claims of a component, and whom its Services lead to. The label of
-// its workload finds them; where another application got a name first it finds that one's,
-// too, and those are left out.
+// componentObjects returns the pods, claims and EndpointSlices of a component, by the workload label.
+// Objects of another application with the same workload name have the same label and are skipped.
 func (ix *appIndex) componentObjects(in Input, c desired.Component) []runtime.Object {
 	var out []runtime.Object
 	for _, obj := range ix.byWorkload[c.WorkloadID] {
@@ -112,9 +110,9 @@ func (ix *appIndex) componentObjects(in Input, c desired.Component) []runtime.Ob
 				out = append(out, obj)
 			}
 		case *corev1.PersistentVolumeClaim:
-			// Claims that are new do not say whose they are, those of an earlier application of
-			// the same name have its UID.
-			if kind := o.Labels[appsapi.LabelOwnerKind]; kind == "" || kind == in.Kind {
+			// New claims have no owner label yet, and claims of an earlier application of the same
+			// name have its UID.
+			if kind := o.Labels[in.Owner.Keys.OwnerKind]; kind == "" || kind == in.Owner.KindLabel() {
 				out = append(out, obj)
 			}
 		case *discoveryv1.EndpointSlice:
@@ -124,22 +122,22 @@ func (ix *appIndex) componentObjects(in Input, c desired.Component) []runtime.Ob
 	return out
 }
 
-// ownsPod says whether the workload of a component controls a pod.
+// ownsPod reports whether the workload of a component controls a pod.
 func (ix *appIndex) ownsPod(in Input, c desired.Component, pod *corev1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
-		return true // its workload is made anew around it
+		return true // orphaned while its workload is recreated
 	}
 	workload, ok := ix.children[c.Workload].(metav1.Object)
 	switch intermediate := ix.byUID[ref.UID]; {
-	case !ok: // on the way out, pods end after their workload
+	case !ok: // during deletion, pods terminate after their workload
 		return !ix.wasRead(c.Workload.Kind) || in.App.GetDeletionTimestamp() != nil
 	case ref.UID == workload.GetUID():
 		return true
 	case intermediate != nil:
 		return metav1.IsControlledBy(intermediate, workload)
 	}
-	// ReplicaSets, and the Jobs of a CronJob, are seldom read; their names tell.
+	// ReplicaSets and the Jobs of a CronJob are often not read, so their names decide.
 	isIntermediate := c.Workload.Kind == desired.KindDeployment && ref.Kind == "ReplicaSet" || c.Workload.Kind == desired.KindCronJob && ref.Kind == "Job"
 	return isIntermediate && strings.HasPrefix(ref.Name, workload.GetName()+"-")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/fixtures"
 )
 
-// largeInput is an application of a thousand pods and more.
+// largeInput returns an application with many pods.
 func largeInput(spec string, change func(*fixtures.Fixture)) inspect.Input {
 	s := fixtures.New("appstack", "shop", spec)
 	s.RunAll()
@@ -21,7 +21,7 @@ func largeInput(spec string, change func(*fixtures.Fixture)) inspect.Input {
 	return in
 }
 
-// manyComponentsSpec are many components with few pods each.
+// manyComponentsSpec returns a spec of many components with few pods each.
 func manyComponentsSpec(components, replicas int) string {
 	spec := "components:\n"
 	for i := range components {
@@ -74,7 +74,7 @@ func BenchmarkEvaluate1000(b *testing.B) {
 	}
 }
 
-// asHelmRelease makes a Helm release of what an application of ours would run.
+// asHelmRelease converts a managed application to a Helm release.
 func asHelmRelease(in inspect.Input) inspect.GroupInput {
 	out := inspect.GroupInput{Kind: "HelmRelease", Namespace: fixtures.Namespace, Name: "shop", CompleteKinds: in.CompleteKinds, Now: in.Now}
 	for _, obj := range in.Objects {

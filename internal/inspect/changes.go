@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
-// maxChanges is how many changes are told.
+// maxChanges limits the reported changes.
 const maxChanges = 5
 
-// Change says who last wrote an object, as the API server recorded it: that something stopped
-// working is most often because somebody changed something.
+// Change is the last write of a field manager to an object, as recorded in managedFields. Recent changes
+// are the most frequent reason for problems.
 type Change struct {
 	Object explain.ObjectRef
 	// Manager is the field manager.
@@ -24,10 +25,10 @@ type Change struct {
 	Time    time.Time
 }
 
-// recentChanges are the newest ones to what was declared, and by whom: the application itself, and
-// what others than the operator wrote into its children.
+// recentChanges returns the newest changes to the application and to its children by field managers other
+// than the operator.
 func recentChanges(in Input) []Change {
-	all := objectChanges(explain.ObjectRef{Kind: in.Kind, Namespace: in.App.GetNamespace(), Name: in.App.GetName(), UID: in.App.GetUID()}, in.App)
+	all := objectChanges(appRef(in), in.App)
 	for _, obj := range in.Objects {
 		if child, ok := obj.(metav1.Object); ok && isDeclaredChild(in, child) {
 			all = append(all, objectChanges(newObjectRef(obj), child)...)
@@ -36,7 +37,7 @@ func recentChanges(in Input) []Change {
 	return latestChanges(all)
 }
 
-// recentRootChanges are those of objects that nobody else made.
+// recentRootChanges returns the newest changes to the roots of an unmanaged application.
 func recentRootChanges(roots []runtime.Object) []Change {
 	var all []Change
 	for _, obj := range roots {
@@ -45,8 +46,7 @@ func recentRootChanges(roots []runtime.Object) []Change {
 	return latestChanges(all)
 }
 
-// objectChanges are those of one object. What controllers write into the status is no change, and
-// neither is what made the object.
+// objectChanges returns the changes to one object. Status updates and the creation do not count.
 func objectChanges(o explain.ObjectRef, obj metav1.Object) []Change {
 	var all []Change
 	for _, m := range obj.GetManagedFields() {
@@ -68,12 +68,12 @@ func latestChanges(all []Change) []Change {
 	return all[:min(len(all), maxChanges)]
 }
 
-// isDeclaredChild says whether an object is one that the application declares: of pods and what else
-// controllers make nobody wants to hear.
+// isDeclaredChild reports whether an object is a child of the application. Changes to pods and other
+// objects created by controllers are not of interest.
 func isDeclaredChild(in Input, child metav1.Object) bool {
 	return slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == in.App.GetUID() })
 }
 
 func isOperatorManager(manager string) bool {
-	return manager == appsapi.FieldManager || manager == appsapi.FieldManagerStatus
+	return slices.ContainsFunc(appkind.AllKeys(), func(k *appsapi.Keys) bool { return manager == k.FieldManager || manager == k.FieldManagerStatus })
 }

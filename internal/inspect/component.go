@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// evaluateComponent judges one component.
+// evaluateComponent evaluates one component.
 func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component) Component {
 	var diagnosis explain.Diagnosis
-	if v.Deleting { // what was broken no longer matters, what does not go does
+	if v.Deleting { // only stuck pods matter during deletion
 		diagnosis = index.stuckPods(in, c)
 	} else {
 		diagnosis = explain.Explain(index.snapshot(in, c), in.Now)
@@ -32,7 +32,7 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component)
 	annotateCauses(result.Tree, result.Causes)
 	result.Ready, result.Desired = replicaCounts(index.children[c.Workload])
 	verdict := index.childrenVerdict(in, c)
-	if c.Database != nil && !v.Deleting {
+	if c.Type == appsapi.ComponentDatabase && !v.Deleting {
 		verdict = health.Worst(verdict, reportedDatabaseHealth(in, c))
 	}
 	result.Health, result.Message = verdict.Status, verdict.Message
@@ -40,20 +40,20 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component)
 	case top != nil:
 		result.Health, result.Message = health.Degraded, top.Message
 	case c.Suspended && result.Health == health.Healthy:
-		result.Health, result.Message = health.Suspended, "It is suspended: nothing is repaired or updated"
+		result.Health, result.Message = health.Suspended, "Suspended: drift is not corrected and updates are not applied"
 	case c.Suspended && !v.Deleting:
-		result.Message += "; it is suspended, so nothing is repaired"
+		result.Message += "; suspended, so drift is not corrected"
 	case result.Health == health.Healthy:
 		result.Message = ""
 	}
 	return result
 }
 
-// reportedDatabaseHealth is what the operator was told by a server: nobody else asks them.
+// reportedDatabaseHealth returns the health of a database from the status: only the operator connects to
+// databases.
 func reportedDatabaseHealth(in Input, c desired.Component) health.Result {
-	stack, ok := in.App.(interface{ StackStatus() *appsapi.StackStatus })
-	if ok {
-		for _, s := range stack.StackStatus().Components {
+	if in.Stack != nil {
+		for _, s := range in.Stack.Components {
 			if s.Name == c.Name && s.Health != "" {
 				return health.Result{Status: health.Status(s.Health), Reason: s.Reason, Message: s.Message}
 			}
@@ -62,7 +62,7 @@ func reportedDatabaseHealth(in Input, c desired.Component) health.Result {
 	return health.Result{Status: health.Healthy}
 }
 
-// childrenVerdict is as bad as the worst child.
+// childrenVerdict returns the health of the worst child.
 func (ix *appIndex) childrenVerdict(in Input, c desired.Component) health.Result {
 	deleting := in.App.GetDeletionTimestamp() != nil
 	var verdicts []health.Result
@@ -72,7 +72,8 @@ func (ix *appIndex) childrenVerdict(in Input, c desired.Component) health.Result
 			verdicts = append(verdicts, health.Evaluate(obj))
 		case !ix.wasRead(child.Kind):
 			if !isPassiveKind(child.Kind) {
-				verdicts = append(verdicts, health.Result{Status: health.Unknown, Message: fmt.Sprintf("%s %s was not looked at", child.Kind.Kind, child.Name)})
+				verdicts = append(verdicts, health.Result{Status: health.Unknown,
+					Message: fmt.Sprintf("%s %s was not checked", child.Kind.Kind, child.Name)})
 			}
 		case !deleting:
 			verdicts = append(verdicts, health.Result{Status: health.Progressing, Message: fmt.Sprintf("%s %s does not exist", child.Kind.Kind, child.Name)})
@@ -81,14 +82,14 @@ func (ix *appIndex) childrenVerdict(in Input, c desired.Component) health.Result
 	if deleting && len(verdicts) == 0 {
 		podsLeft := slices.ContainsFunc(ix.componentObjects(in, c), func(obj runtime.Object) bool { _, isPod := obj.(*corev1.Pod); return isPod })
 		if podsLeft {
-			return health.Result{Status: health.Progressing, Message: "its pods are not gone yet"}
+			return health.Result{Status: health.Progressing, Message: "its pods are still terminating"}
 		}
-		return health.Result{Status: health.Progressing, Message: "everything of it is gone"}
+		return health.Result{Status: health.Progressing, Message: "all its objects are deleted"}
 	}
 	return health.Worst(verdicts...)
 }
 
-// stuckPods are the pods of a component that should be gone and are held by somebody.
+// stuckPods returns a cause for each pod of a component whose deletion waits for finalizers.
 func (ix *appIndex) stuckPods(in Input, c desired.Component) (out explain.Diagnosis) {
 	for _, obj := range ix.componentObjects(in, c) {
 		pod, ok := obj.(*corev1.Pod)
@@ -105,13 +106,13 @@ func (ix *appIndex) stuckPods(in Input, c desired.Component) (out explain.Diagno
 	return out
 }
 
-// isPassiveKind says whether objects of a kind have done their part by being there, which the
-// operator sees to: not to have seen one leaves nothing open.
+// isPassiveKind reports whether objects of a kind are healthy if they exist. The operator ensures that
+// they do, so they need not be read.
 func isPassiveKind(kind schema.GroupVersionKind) bool {
 	return slices.Contains([]schema.GroupVersionKind{desired.KindConfigMap, desired.KindAutoscaler, desired.KindBudget, desired.KindIngress}, kind)
 }
 
-// topError is the most important one that explains something.
+// topError returns the most important cause of severity Error, or nil.
 func (c *Component) topError() *explain.Cause {
 	i := slices.IndexFunc(c.Causes, func(x explain.Cause) bool { return x.Severity == explain.Error })
 	if i < 0 {
@@ -120,7 +121,7 @@ func (c *Component) topError() *explain.Cause {
 	return &c.Causes[i]
 }
 
-// hasCause says whether a cause of an object is known already.
+// hasCause reports whether the component already has this cause for this object.
 func (c *Component) hasCause(code explain.Code, kind, name string) bool {
 	return slices.ContainsFunc(c.Causes, func(x explain.Cause) bool {
 		return x.Code == code && x.Object.Kind == kind && x.Object.Name == name

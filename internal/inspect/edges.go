@@ -17,11 +17,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// Edge is what makes an object a child of another one in the tree. Only an owner has the
-// child with everything below it; the others lead to an object that has its own place.
+// Edge is the relation of a node to its parent in the tree. Only an owner shows the child with its
+// subtree; the others link to an object that has its own place.
 type Edge string
 
-// From what is made to what is only named.
+// Edges, from the strongest to the weakest relation.
 const (
 	EdgeOwner     Edge = "owner"
 	EdgeSelector  Edge = "selector"
@@ -29,7 +29,7 @@ const (
 	EdgeReference Edge = "reference"
 )
 
-// The kinds that pods are configured by.
+// Kinds that pods and routes refer to.
 const (
 	kindConfigMap = "ConfigMap"
 	kindSecret    = "Secret"
@@ -37,14 +37,13 @@ const (
 	kindService   = "Service"
 )
 
-// clusterCAConfigMap is in every namespace, and in every pod that has a token: it tells nothing about
-// any of them.
+// clusterCAConfigMap is in every namespace and mounted in every pod with a token, so it is not shown.
 const clusterCAConfigMap = "kube-root-ca.crt"
 
-// shownRefs are references, and whether each is optional.
+// shownRefs maps references to whether they are optional.
 type shownRefs map[explain.Ref]bool
 
-// podReferences are the ConfigMaps, Secrets and claims that the pods of an object use.
+// podReferences returns the ConfigMaps, Secrets and claims that the pods of an object use.
 func podReferences(obj runtime.Object) []podReference {
 	p := podTemplateOf(obj)
 	if p == nil {
@@ -64,13 +63,12 @@ func podReferences(obj runtime.Object) []podReference {
 	return out
 }
 
-// linkedNodes are the nodes that an object leads to, beside those that it controls, and what is
-// shown for everything below it then.
+// linkedNodes returns the nodes that an object refers to, except for those that it controls, and the
+// references that are already shown for all nodes below it.
 //
-// What the pods of a workload use is shown at the workload, as its template says it: a
-// thousand pods would say it a thousand times. Below a pod is only what its template does not
-// know, the claim of a StatefulSet's pod for example, and what pods of an earlier template
-// still use is at their ReplicaSet.
+// References of pods are shown at the workload, because they are the same for all its pods. Below a pod
+// are only references that are not in the template, for example the claim of a StatefulSet pod.
+// References of an earlier template are shown at its ReplicaSet.
 func (g *graph) linkedNodes(obj runtime.Object, shownAbove shownRefs) ([]Node, shownRefs) {
 	here := shownRefs{}
 	addRef := func(u podReference) {
@@ -102,8 +100,8 @@ func (g *graph) linkedNodes(obj runtime.Object, shownAbove shownRefs) ([]Node, s
 	return out, shownAbove
 }
 
-// commonPodReferences is what all pods that an object controls use, whatever its template says: somebody
-// put it into each of them on the way. Claims are the pod's own then.
+// commonPodReferences returns the references that all pods of an object have but its template does not,
+// for example injected by a webhook. Claims are shown at the pods.
 func (g *graph) commonPodReferences(obj runtime.Object) []podReference {
 	counts, first, podCount := map[podReference]int{}, []podReference(nil), 0
 	for _, below := range g.byController[obj.(metav1.Object).GetUID()] {
@@ -130,7 +128,7 @@ func (g *graph) commonPodReferences(obj runtime.Object) []podReference {
 	return out
 }
 
-// targetNodes are whom an object that has no pods leads to.
+// targetNodes returns the nodes that an object without pods targets.
 func (g *graph) targetNodes(obj runtime.Object) []Node {
 	switch o := obj.(type) {
 	case *corev1.Service:
@@ -147,7 +145,7 @@ func (g *graph) targetNodes(obj runtime.Object) []Node {
 	return nil
 }
 
-// scaleTarget is what an autoscaler scales.
+// scaleTarget returns the object that an autoscaler scales.
 func (g *graph) scaleTarget(a *autoscalingv2.HorizontalPodAutoscaler) runtime.Object {
 	t := a.Spec.ScaleTargetRef
 	gv, err := schema.ParseGroupVersion(t.APIVersion)
@@ -157,7 +155,7 @@ func (g *graph) scaleTarget(a *autoscalingv2.HorizontalPodAutoscaler) runtime.Ob
 	return g.byKey[objectKey{gv.Group, t.Kind, a.Namespace, t.Name}]
 }
 
-// routeTargets are the Services that an Ingress or a route leads to, and its certificates.
+// routeTargets returns the backend Services of an Ingress or route, and its TLS Secrets.
 func (g *graph) routeTargets(obj runtime.Object) []Node {
 	var c refCollector
 	switch o := obj.(type) {
@@ -178,7 +176,7 @@ func (g *graph) routeTargets(obj runtime.Object) []Node {
 	return out
 }
 
-// leafNodes are objects that have their own place in a tree, so nothing is below them here.
+// leafNodes returns nodes without children for objects that have their own place in the tree.
 func leafNodes(objects []runtime.Object, edge Edge) []Node {
 	out := make([]Node, 0, len(objects))
 	for _, obj := range objects {
@@ -189,10 +187,9 @@ func leafNodes(objects []runtime.Object, edge Edge) []Node {
 	return out
 }
 
-// referenceNode is the node of something that is referred to by name. What is not among the
-// objects is missing only if all of its kind are there; nothing is shown of what is not there
-// and need not be. Secrets are never among them: nothing is known about them but who names
-// them.
+// referenceNode returns the node of a referenced object. An object that is not in the graph is missing
+// only if its kind is complete; missing optional objects are not shown. Secrets are never read, so only
+// the references to them are known.
 func (g *graph) referenceNode(namespace string, ref explain.Ref, optional bool) (Node, bool) {
 	edge := EdgeReference
 	if ref.Kind == kindClaim {
@@ -217,7 +214,7 @@ func (g *graph) referenceNode(namespace string, ref explain.Ref, optional bool) 
 	return n, true
 }
 
-// claimNode is a claim with its volume.
+// claimNode returns the node of a claim with its volume.
 func (g *graph) claimNode(c *corev1.PersistentVolumeClaim) Node {
 	n := newNode(c)
 	if volume := g.byKey[objectKey{"", "PersistentVolume", "", c.Spec.VolumeName}]; volume != nil {

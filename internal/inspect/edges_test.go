@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/fixtures"
 )
 
-// addReferences lets the pods of the shop, and their template, use things.
+// addReferences adds references to the web pods of the shop and to their template.
 func addReferences(s *fixtures.Fixture, spec string) {
 	extra := mustParse[corev1.PodSpec](spec)
 	add := func(p *corev1.PodSpec) {
@@ -87,11 +87,11 @@ PodDisruptionBudget/shop-web Healthy
 	in.CompleteKinds = nil
 	v = inspect.Evaluate(in)
 	if got := formatNodes(v.Component("web").Tree, ""); !strings.Contains(got, "ConfigMap/gone Unknown\n") || !strings.Contains(got, "ConfigMap/extra Unknown\n") {
-		t.Errorf("what was not read is taken for missing:\n%s", got)
+		t.Errorf("unread objects count as missing:\n%s", got)
 	}
 }
 
-// TestTreeWithoutEdges holds what the plugin gets: nothing but what is controlled.
+// TestTreeWithoutEdges checks the tree of the plugin, which only has controlled objects.
 func TestTreeWithoutEdges(t *testing.T) {
 	s := newShop()
 	addReferences(s, `{containers: [{name: app, envFrom: [{configMapRef: {name: settings}}]}]}`)
@@ -106,7 +106,7 @@ func TestTreeWithoutEdges(t *testing.T) {
 	}
 }
 
-// TestUncommonReferences are objects that lead to something in ways that are seldom, or nowhere.
+// TestUncommonReferences covers rare and dangling references.
 func TestUncommonReferences(t *testing.T) {
 	autoscaler := func(name, apiVersion string) *autoscalingv2.HorizontalPodAutoscaler {
 		return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: helmMeta(name), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -122,19 +122,29 @@ func TestUncommonReferences(t *testing.T) {
 		objects []runtime.Object
 		want    string
 	}{
-		"an autoscaler":                       {[]runtime.Object{autoscaler("x", "apps/v1")}, "HorizontalPodAutoscaler/x Healthy\n  reference Deployment/shop-web Healthy\n"},
-		"an autoscaler of another group":      {[]runtime.Object{autoscaler("x", "example.com/v1")}, "HorizontalPodAutoscaler/x Healthy\n"},
-		"an autoscaler of nothing":            {[]runtime.Object{autoscaler("x", "a/b/c")}, "HorizontalPodAutoscaler/x Healthy\n"},
-		"a budget of nobody":                  {[]runtime.Object{budget("x", nil)}, "PodDisruptionBudget/x Healthy\n"},
-		"a budget of everybody":               {[]runtime.Object{budget("x", &metav1.LabelSelector{})}, "PodDisruptionBudget/x Healthy\n"},
-		"a budget with a word for no one":     {[]runtime.Object{budget("x", expression("Near"))}, "PodDisruptionBudget/x Healthy\n"},
-		"a budget that says it in full":       {[]runtime.Object{budget("x", expression("In"))}, "PodDisruptionBudget/x Healthy\n  selector StatefulSet/shop-db Healthy\n"},
-		"a route to a component":              {[]runtime.Object{httpRouteTo("shop-web")}, "HTTPRoute/x Unknown: HTTPRoute demo/x cannot be read\n  reference Service/shop-web Healthy\n"},
-		"a route to nowhere":                  {[]runtime.Object{httpRouteTo("none")}, "HTTPRoute/x Unknown: HTTPRoute demo/x cannot be read\n  reference Service/none Degraded: does not exist\n"},
-		"a Service of the same word":          {[]runtime.Object{httpRouteTo("mesh"), otherResource("Service", "mesh")}, "HTTPRoute/x Unknown: HTTPRoute demo/x cannot be read\n  reference Service/mesh Degraded: does not exist\n"},
-		"pods of a CronJob's Jobs, not read":  {[]runtime.Object{&batchv1.CronJob{ObjectMeta: helmMeta("x")}, jobPod("x-1")}, "CronJob/x Healthy\n  owner Pod/tick Progressing: Pod demo/tick is not ready yet\n"},
-		"pods of Jobs of nobody":              {[]runtime.Object{&batchv1.CronJob{ObjectMeta: helmMeta("x")}, jobPod("y-1")}, "CronJob/x Healthy\n"},
-		"pods of a controller without a dash": {[]runtime.Object{&batchv1.CronJob{ObjectMeta: helmMeta("x")}, jobPod("x")}, "CronJob/x Healthy\n"},
+		"autoscaler": {[]runtime.Object{autoscaler("x", "apps/v1")},
+			"HorizontalPodAutoscaler/x Healthy\n  reference Deployment/shop-web Healthy\n"},
+		"autoscaler for another group":       {[]runtime.Object{autoscaler("x", "example.com/v1")}, "HorizontalPodAutoscaler/x Healthy\n"},
+		"autoscaler with invalid apiVersion": {[]runtime.Object{autoscaler("x", "a/b/c")}, "HorizontalPodAutoscaler/x Healthy\n"},
+		"budget without a selector":          {[]runtime.Object{budget("x", nil)}, "PodDisruptionBudget/x Healthy\n"},
+		"budget with an empty selector":      {[]runtime.Object{budget("x", &metav1.LabelSelector{})}, "PodDisruptionBudget/x Healthy\n"},
+		"budget with an invalid operator":    {[]runtime.Object{budget("x", expression("Near"))}, "PodDisruptionBudget/x Healthy\n"},
+		"budget with matchExpressions": {[]runtime.Object{budget("x", expression("In"))},
+			"PodDisruptionBudget/x Healthy\n  selector StatefulSet/shop-db Healthy\n"},
+		"route to a component": {[]runtime.Object{httpRouteTo("shop-web")},
+			"HTTPRoute/x Unknown: HTTPRoute demo/x cannot be evaluated: it is invalid or has no parentRefs\n  reference Service/shop-web Healthy\n"},
+		"route to a missing Service": {[]runtime.Object{httpRouteTo("none")},
+			"HTTPRoute/x Unknown: HTTPRoute demo/x cannot be evaluated: it is invalid or has no parentRefs\n  reference Service/none Degraded: " +
+				"does not exist\n"},
+		"Service kind of another group": {[]runtime.Object{httpRouteTo("mesh"), otherResource("Service", "mesh")},
+			"HTTPRoute/x Unknown: HTTPRoute demo/x cannot be evaluated: it is invalid or has no parentRefs\n  reference Service/mesh Degraded: " +
+				"does not exist\n"},
+		"pod of an unread Job of a CronJob": {[]runtime.Object{&batchv1.CronJob{ObjectMeta: helmMeta("x")}, jobPod("x-1")},
+			"CronJob/x Healthy\n  owner Pod/tick Progressing: Pod demo/tick is not ready yet\n"},
+		"pod of an unread Job of another name": {[]runtime.Object{&batchv1.CronJob{ObjectMeta: helmMeta("x")}, jobPod("y-1")},
+			"CronJob/x Healthy\n"},
+		"pod of a Job without a dash": {[]runtime.Object{&batchv1.CronJob{ObjectMeta: helmMeta("x")}, jobPod("x")},
+			"CronJob/x Healthy\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -168,19 +178,21 @@ func trees(v inspect.View) (out [][]inspect.Node) {
 }
 
 func httpRouteTo(service string) *unstruct {
-	return customResourceWithSpec("HTTPRoute", fmt.Sprintf("{rules: [{backendRefs: [{name: %s, port: 80}]}]}", service))
+	route := customResourceWithSpec("HTTPRoute", fmt.Sprintf("{rules: [{backendRefs: [{name: %s, port: 80}]}]}", service))
+	route.SetAPIVersion("gateway.networking.k8s.io/v1")
+	return route
 }
 
 func otherResource(kind, name string) *unstruct { return customResource(kind, name, nil) }
 
-// jobPod is a pod of a Job that was not read.
+// jobPod returns a pod of a Job that was not read.
 func jobPod(job string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "tick"}}
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job, UID: "unread", Controller: new(true)}}
 	return p
 }
 
-// setKindAndUID gives a typed object its kind and a UID.
+// setKindAndUID sets the kind and a UID of a typed object.
 func setKindAndUID(obj runtime.Object) {
 	var s fixtures.Fixture
 	s.Add(obj.(interface {
@@ -189,8 +201,8 @@ func setKindAndUID(obj runtime.Object) {
 	}))
 }
 
-// TestRandomGroupsShowEachObjectOnce makes groups of objects that own, select and mention each other at random, also in
-// circles: each is a root once at most, each pod has one place, and it ends.
+// TestRandomGroupsShowEachObjectOnce evaluates random objects that own, select and reference each other, also in
+// cycles: each root and each pod occurs once, and the evaluation terminates.
 func TestRandomGroupsShowEachObjectOnce(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -242,8 +254,8 @@ func randomObject(rng *rand.Rand, labels func() map[string]string) object {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels()}, Spec: podSpec}
 }
 
-// TestPodOfDeletedJobIsNotAdopted is a pod of a Job that is gone: all Jobs were read, so a CronJob whose name
-// fits is not its own.
+// TestPodOfDeletedJobIsNotAdopted uses a pod of a deleted Job: all Jobs were read, so the pod does not belong to a
+// CronJob with a matching name.
 func TestPodOfDeletedJobIsNotAdopted(t *testing.T) {
 	pod, cron := jobPod("x-1"), &batchv1.CronJob{ObjectMeta: helmMeta("x")}
 	setKindAndUID(pod)
@@ -254,7 +266,7 @@ func TestPodOfDeletedJobIsNotAdopted(t *testing.T) {
 	}
 }
 
-// TestTreeShowsMostImportantCause is a pod with two causes: the more important one is said at it.
+// TestTreeShowsMostImportantCause uses a pod with two causes; the tree shows the more important one.
 func TestTreeShowsMostImportantCause(t *testing.T) {
 	s := newShop()
 	s.SetImageNotFound("web")

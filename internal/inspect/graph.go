@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
-// objectKey is where an object is. Kinds of the same word, the Service of Kubernetes and the one
-// of Knative, are told apart by their group.
+// objectKey identifies an object. The group distinguishes kinds of the same name, for example Service of
+// Kubernetes and of Knative.
 type objectKey struct{ group, kind, namespace, name string }
 
 func objectKeyOf(obj runtime.Object) objectKey {
@@ -23,21 +23,20 @@ func objectKeyOf(obj runtime.Object) objectKey {
 	return objectKey{gvk.Group, gvk.Kind, o.GetNamespace(), o.GetName()}
 }
 
-// graph finds objects by what connects them. Nothing in it is looked for by going through all
-// of them: an application may have thousands.
+// graph indexes objects by their relations: an application can have thousands of objects.
 type graph struct {
-	// includeEdges says whether the tree shows more than who controls whom.
+	// includeEdges adds relations other than controllers to the tree.
 	includeEdges bool
 	// byController are objects by the UID of their controller.
 	byController  map[types.UID][]runtime.Object
 	byUID         map[types.UID]metav1.Object
 	byKey         map[objectKey]runtime.Object
 	completeKinds map[string]bool
-	// missingRefs are ConfigMaps and Secrets that are known not to exist.
+	// missingRefs are referenced ConfigMaps and Secrets that do not exist.
 	missingRefs map[explain.Ref]bool
-	// topWorkloads run pods and are not themselves run by another one.
+	// topWorkloads are workloads that no other workload controls.
 	topWorkloads labelIndex
-	// allPods are the pods; it is filled when somebody selects less than the pods of a workload.
+	// allPods are all pods; filled when a selector matches no workload.
 	allPods *labelIndex
 	objects []runtime.Object
 }
@@ -77,8 +76,8 @@ func newGraph(objects []runtime.Object, completeKinds []string, includeEdges boo
 	return g
 }
 
-// controllerUID is who made an object. Who may not read ReplicaSets, or the Jobs of a CronJob,
-// still sees what is above them: their names begin with its name.
+// controllerUID returns the UID of the controller of an object. If ReplicaSets, or the Jobs of a CronJob,
+// cannot be read, it finds their parent by its name, which is the prefix of their names.
 func (g *graph) controllerUID(o metav1.Object) (types.UID, bool) {
 	ref := metav1.GetControllerOfNoCopy(o)
 	if ref == nil {
@@ -101,16 +100,15 @@ func (g *graph) controllerUID(o metav1.Object) (types.UID, bool) {
 	return ref.UID, true
 }
 
-// isControlled says whether another one of the objects made this one.
+// isControlled reports whether the controller of an object is in the graph.
 func (g *graph) isControlled(o metav1.Object) bool {
 	uid, ok := g.controllerUID(o)
 	return ok && g.byUID[uid] != nil
 }
 
-// buildNode is an object with what it controls and, where the tree shows more, what it leads to;
-// above are the references that a node above it shows already. Old ReplicaSets without pods
-// are left out, and what only controllers read: EndpointSlices, which name nothing but pods,
-// and old templates.
+// buildNode returns the node of an object with the objects that it controls and, with includeEdges, the
+// objects that it refers to. shown are references that a node above already shows. Old ReplicaSets
+// without pods, EndpointSlices and ControllerRevisions are hidden.
 func (g *graph) buildNode(obj runtime.Object, shown shownRefs) Node {
 	n := newNode(obj)
 	if g.includeEdges {
@@ -138,7 +136,7 @@ func isHidden(obj runtime.Object) bool {
 	return false
 }
 
-// edgeOrder is in which order children are shown: what an object has made first.
+// edgeOrder sorts children: controlled objects first.
 var edgeOrder = map[Edge]int{"": 0, EdgeOwner: 1, EdgeSelector: 2, EdgeClaim: 3, EdgeReference: 4}
 
 func sortNodes(nodes []Node) {
@@ -148,7 +146,7 @@ func sortNodes(nodes []Node) {
 	})
 }
 
-// clipSnapshot is a scene to which several can add without writing into each other's.
+// clipSnapshot clips the slices of a snapshot, so that copies can append without sharing memory.
 func clipSnapshot(s explain.Snapshot) explain.Snapshot {
 	s.EndpointSlices, s.Nodes, s.Volumes = slices.Clip(s.EndpointSlices), slices.Clip(s.Nodes), slices.Clip(s.Volumes)
 	s.StorageClasses, s.IngressClasses, s.Events = slices.Clip(s.StorageClasses), slices.Clip(s.IngressClasses), slices.Clip(s.Events)

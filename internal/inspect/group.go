@@ -19,22 +19,22 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// GroupInput is what is known about an application that is not ours.
+// GroupInput contains the known objects of an unmanaged application.
 type GroupInput struct {
 	// Kind is KindHelmRelease or KindGroup.
 	Kind, Namespace, Name string
-	// Objects are those that say that they belong to it, what these made, and what is around
-	// them: claims, volumes, nodes, events, and what they refer to. They carry their kind.
+	// Objects are the members of the application, the objects below them, and related objects:
+	// claims, volumes, nodes, events and referenced objects. Their kind is set.
 	Objects []runtime.Object
-	// CompleteKinds are the kinds of which everything that belongs to these objects, or is referred to
-	// by one of them, is there.
+	// CompleteKinds are the kinds of which Objects contains all objects that belong to the application
+	// or are referenced by it.
 	CompleteKinds []string
 	Now           time.Time
 }
 
-// EvaluateGroup judges an application that is not ours. Nobody declared its components, so they are
-// found: each of its roots that runs pods is one, whether by itself or through what its own
-// controller made of it. Nobody says either that it is ready: it is when everything is well.
+// EvaluateGroup evaluates an unmanaged application. It has no declared components, so each root that
+// runs pods, directly or through its controller, is a component. It has no condition Ready, so it is
+// ready when all objects are healthy.
 func EvaluateGroup(in GroupInput) View {
 	v := View{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name}
 	g := newGroupIndex(in)
@@ -55,7 +55,7 @@ func EvaluateGroup(in GroupInput) View {
 	}
 	for _, obj := range unassigned {
 		verdicts = append(verdicts, knownVerdicts(health.Evaluate(obj))...)
-		if !g.isMounted(obj) { // it is shown where it is
+		if !g.isMounted(obj) { // a mounted claim is shown below its pod
 			v.Unassigned = append(v.Unassigned, g.buildNode(obj, nil))
 		}
 	}
@@ -65,7 +65,7 @@ func EvaluateGroup(in GroupInput) View {
 	for _, c := range v.Components {
 		v.Causes = append(v.Causes, c.Causes...)
 	}
-	for _, c := range v.Causes { // not well since the first of what is wrong
+	for _, c := range v.Causes { // since the first error
 		if c.Severity == explain.Error && (v.Since.IsZero() || c.Since.Before(v.Since)) {
 			v.Since = c.Since
 		}
@@ -74,8 +74,8 @@ func EvaluateGroup(in GroupInput) View {
 	return v
 }
 
-// knownVerdicts leaves out a verdict that says nothing: nobody here can tell how the objects of every
-// kind are, and one of those must not make everything look unwell.
+// knownVerdicts drops Unknown verdicts: an object of a kind without health rules must not make the
+// application unknown.
 func knownVerdicts(v health.Result) []health.Result {
 	if v.Status == health.Unknown {
 		return nil
@@ -83,7 +83,7 @@ func knownVerdicts(v health.Result) []health.Result {
 	return []health.Result{v}
 }
 
-// summarize judges the whole.
+// summarize sets the health and message of the application.
 func (v *View) summarize(verdicts []health.Result, roots int) {
 	worst := health.Worst(verdicts...)
 	v.Health, v.Reason, v.Message = worst.Status, worst.Reason, worst.Message
@@ -92,14 +92,13 @@ func (v *View) summarize(verdicts []health.Result, roots int) {
 	case v.Ready:
 		v.Message = "Everything runs as declared"
 	case roots == 0:
-		v.Message = "Nothing of it was found"
+		v.Message = "No objects found"
 	case len(verdicts) == 0:
-		v.Message = "It has only objects of kinds whose health cannot be judged"
+		v.Message = "All objects are of kinds without health rules"
 	}
 }
 
-// evaluateMember judges one component, with the roots that belong to it alone and what is wrong with
-// them.
+// evaluateMember evaluates one component with its assigned roots and their causes.
 func (v *View) evaluateMember(g *groupIndex, m member, assigned []runtime.Object, causes []explain.Cause) (out Component, reason string) {
 	out = Component{Name: m.name, Type: componentType(m.workloads[0]), Workload: desired.ID{Kind: gvkOf(m.workloads[0]), Name: nameOf(m.workloads[0])}}
 	verdicts := knownVerdicts(health.Evaluate(m.root))
@@ -112,13 +111,13 @@ func (v *View) evaluateMember(g *groupIndex, m member, assigned []runtime.Object
 		out.Ready, out.Desired = out.Ready+ready, out.Desired+desiredPods
 		verdicts = append(verdicts, health.Evaluate(w))
 	}
-	out.Causes = explain.PreserveSince(causes, nil) // in order
+	out.Causes = explain.PreserveSince(causes, nil) // sorts them
 	out.Tree = append(out.Tree, g.buildNode(m.root, nil))
 	for _, obj := range assigned {
 		verdicts = append(verdicts, knownVerdicts(health.Evaluate(obj))...)
 		out.Tree = append(out.Tree, g.buildNode(obj, nil))
 	}
-	sortNodes(out.Tree[1:]) // what it is about stays first
+	sortNodes(out.Tree[1:]) // the root of the component stays first
 	annotateCauses(out.Tree, out.Causes)
 	worst := health.Worst(verdicts...)
 	out.Health, out.Message, reason = worst.Status, worst.Message, worst.Reason
@@ -131,10 +130,9 @@ func (v *View) evaluateMember(g *groupIndex, m member, assigned []runtime.Object
 	return out, reason
 }
 
-// diagnoseNonWorkloads explains what no workload is: Ingresses and routes, and objects of kinds that are
-// not known here. It returns what is wrong with those that stand with a component, and what
-// with the others. What is said about a Service that leads to a workload is said there, and
-// one that is only referred to is not of this application.
+// diagnoseNonWorkloads diagnoses objects that are no workloads: Ingresses, routes and custom resources. It
+// returns the causes by member, and the remaining causes. Services that select a workload are diagnosed
+// with the workload, and Services that are only referenced do not belong to the application.
 func (v *View) diagnoseNonWorkloads(g *groupIndex, assigned map[int][]runtime.Object) (byMember map[int][]explain.Cause, remaining []explain.Cause) {
 	byMember = map[int][]explain.Cause{}
 	memberByRef, roots := map[explain.ObjectRef]int{}, map[explain.ObjectRef]bool{}
@@ -165,8 +163,8 @@ func (v *View) diagnoseNonWorkloads(g *groupIndex, assigned map[int][]runtime.Ob
 	return byMember, explain.PreserveSince(remaining, nil)
 }
 
-// componentType is what a component of ours would be called that runs such a workload; a DaemonSet
-// and a pod alone are like none.
+// componentType returns the component type that matches a workload; empty for a DaemonSet and a
+// standalone pod.
 func componentType(workload runtime.Object) appsapi.ComponentType {
 	switch workload.(type) {
 	case *appsv1.Deployment, *appsv1.ReplicaSet:
@@ -181,8 +179,8 @@ func componentType(workload runtime.Object) appsapi.ComponentType {
 
 func nameOf(obj runtime.Object) string { return obj.(metav1.Object).GetName() }
 
-// nameMembers gives the components their names: those of their roots. Where two would have the same
-// one, the kind tells them apart, and the namespace where that is another one.
+// nameMembers names the components after their roots. Duplicate names get the kind as a prefix, and the
+// namespace if it differs.
 func (g *groupIndex) nameMembers() {
 	taken := map[string]int{}
 	for _, m := range g.members {
@@ -202,7 +200,7 @@ func (g *groupIndex) nameMembers() {
 	slices.SortFunc(g.members, func(a, b member) int { return cmp.Compare(a.name, b.name) })
 }
 
-// isMounted says whether a claim is shown at the pods that have it.
+// isMounted reports whether a claim is shown below the pods that use it.
 func (g *groupIndex) isMounted(obj runtime.Object) bool {
 	claim, ok := obj.(*corev1.PersistentVolumeClaim)
 	return ok && g.mountedClaims[objectKey{"", kindClaim, claim.Namespace, claim.Name}]

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-// asHelmObject is an object of ours as Helm would have made it: nothing of ours is left but what
-// selectors need, under another name.
+// asHelmObject converts a managed object to one that Helm would create: without labels of Holdfast, except
+// for those that selectors need, under another name.
 func asHelmObject(obj runtime.Object) runtime.Object {
 	obj = obj.DeepCopyObject()
 	o := obj.(metav1.Object)
@@ -59,12 +59,12 @@ func withoutHoldfastLabels(all map[string]string) map[string]string {
 
 var helmAnnotations = map[string]string{"meta.helm.sh/release-name": "shop", "meta.helm.sh/release-namespace": "demo"}
 
-// helmMeta is that of a root of the release.
+// helmMeta returns the metadata of a root of the release.
 func helmMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "demo", Name: name, Annotations: helmAnnotations}
 }
 
-// shopRelease is the shop, installed by Helm, and more.
+// shopRelease returns the shop as a Helm release after a change.
 func shopRelease(change func(*fixtures.Fixture)) inspect.GroupInput {
 	s := newShop()
 	change(s)
@@ -95,60 +95,62 @@ var groupCases = map[string]struct {
 	want   []string
 	says   string
 }{
-	"all is well": {
+	"all healthy": {
 		change: func(*fixtures.Fixture) {},
 		want:   []string{readyHealthy, shopDBHealthy, jobName() + " Healthy 1/1", shopWebHealthy}, says: "Everything runs as declared",
 	},
-	"a cause says more than its workload": {
+	"cause replaces the message of its workload": {
 		change: func(s *fixtures.Fixture) { s.SetImageNotFound("web") },
 		want: []string{"not ready, Degraded", shopDBHealthy, jobName() + " Healthy 1/1", "shop-web Degraded 0/2: " + imageNotFound,
 			"ImageNotFound " + firstPod + ": " + imageNotFound},
 		says: `Component "shop-web": ` + imageNotFound,
 	},
-	"a workload on its way": {
+	"progressing workload": {
 		change: func(s *fixtures.Fixture) {
 			fixtures.Get[*appsv1.Deployment](s, "shop-web").Status.AvailableReplicas = 1
 		},
 		want: []string{notReadyProgressing, shopDBHealthy, jobName() + " Healthy 1/1", "shop-web Progressing 2/2: " + webProgressing}, says: `Component "shop-web": ` + webProgressing,
 	},
-	"a Service that leads to one component counts there": {
+	"Service of one component": {
 		change: func(s *fixtures.Fixture) {
 			fixtures.Get[*corev1.Service](s, "shop-web").DeletionTimestamp = new(fixtures.Ago(0))
 		},
 		want: []string{notReadyProgressing, shopDBHealthy, jobName() + " Healthy 1/1", "shop-web Progressing 2/2: Service demo/shop-web is being deleted"},
 		says: `Component "shop-web": Service demo/shop-web is being deleted`,
 	},
-	"a Service that leads to nobody counts for the whole": {
+	"Service without a component": {
 		change: func(s *fixtures.Fixture) {
 			s.Add(&corev1.Service{ObjectMeta: helmMeta("edge"), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}})
 		},
-		want: []string{"not ready, Degraded", shopDBHealthy, jobName() + " Healthy 1/1", shopWebHealthy, "LBPending Service/edge: Service edge has no address from a load balancer yet"},
-		says: "Service edge has no address from a load balancer yet",
+		want: []string{"not ready, Degraded", shopDBHealthy, jobName() + " Healthy 1/1", shopWebHealthy,
+			"LBPending Service/edge: Service edge has no load balancer address yet"},
+		says: "Service edge has no load balancer address yet",
 	},
-	"a Service of others that waits": {
+	"Service outside of the release": {
 		change: func(s *fixtures.Fixture) {
 			s.Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "edge"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}})
 		},
 		want: []string{readyHealthy, shopDBHealthy, jobName() + " Healthy 1/1", shopWebHealthy},
 	},
-	"a Service that leads to a component waits there": {
+	"pending load balancer of a component": {
 		change: func(s *fixtures.Fixture) {
 			fixtures.Get[*corev1.Service](s, "shop-web").Spec.Type = corev1.ServiceTypeLoadBalancer
 		},
-		want: []string{"not ready, Degraded", shopDBHealthy, jobName() + " Healthy 1/1", "shop-web Degraded 2/2: Service shop-web has no address from a load balancer yet",
-			"LBPending Service/shop-web: Service shop-web has no address from a load balancer yet"},
+		want: []string{"not ready, Degraded", shopDBHealthy, jobName() + " Healthy 1/1",
+			"shop-web Degraded 2/2: Service shop-web has no load balancer address yet",
+			"LBPending Service/shop-web: Service shop-web has no load balancer address yet"},
 	},
-	"a kind that nobody knows does not make it unwell": {
+	"unknown kind without a status": {
 		change: func(s *fixtures.Fixture) { s.Add(customResource("Widget", "w", nil)) },
 		want:   []string{readyHealthy, shopDBHealthy, jobName() + " Healthy 1/1", shopWebHealthy},
 	},
-	"a kind that says what is wrong does": {
+	"unknown kind in a failed phase": {
 		change: func(s *fixtures.Fixture) { s.Add(customResource("Widget", "w", map[string]any{"phase": "Failed"})) },
 		want: []string{"not ready, Degraded", shopDBHealthy, jobName() + " Healthy 1/1", shopWebHealthy,
-			"NotReady Widget/w: Widget demo/w says that it is Failed"},
-		says: "Widget demo/w says that it is Failed",
+			"NotReady Widget/w: Widget demo/w reports that it is Failed"},
+		says: "Widget demo/w reports that it is Failed",
 	},
-	"what the controller of another kind made is a component": {
+	"workloads of a custom controller are a component": {
 		change: func(s *fixtures.Fixture) {
 			w := customResource("Queue", "mail", nil)
 			s.Add(w)
@@ -160,15 +162,15 @@ var groupCases = map[string]struct {
 		},
 		want: []string{notReadyProgressing, "mail Progressing 2/4: DaemonSet demo/mail-a waits for its pods to become ready", shopDBHealthy, jobName() + " Healthy 1/1", shopWebHealthy},
 	},
-	"two of the same name": {
+	"components of the same name": {
 		change: func(s *fixtures.Fixture) {
 			s.Add(&appsv1.StatefulSet{ObjectMeta: helmMeta("shop-web"), Spec: appsv1.StatefulSetSpec{Replicas: new(int32)}},
 				&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "shop-web", Annotations: helmAnnotations, UID: "other"}})
 		},
 		want: []string{readyHealthy, "deployment/shop-web Healthy 2/2", "other/cronjob/shop-web Healthy 0/0", shopDBHealthy, jobName() + " Healthy 1/1", "statefulset/shop-web Healthy 0/0",
-			"ScaledToZero StatefulSet/shop-web: StatefulSet shop-web is scaled to zero, as it is asked to be"},
+			"ScaledToZero StatefulSet/shop-web: StatefulSet shop-web is scaled to zero replicas"},
 	},
-	"a ReplicaSet and pods that nobody made": {
+	"standalone ReplicaSet and pods": {
 		change: func(s *fixtures.Fixture) {
 			s.Add(&appsv1.ReplicaSet{ObjectMeta: helmMeta("old")}, &corev1.Pod{ObjectMeta: helmMeta("debug"), Status: corev1.PodStatus{Phase: corev1.PodSucceeded}},
 				&corev1.Pod{ObjectMeta: helmMeta("new")})
@@ -176,14 +178,14 @@ var groupCases = map[string]struct {
 		want: []string{notReadyProgressing, "debug Healthy 1/1", "new Progressing 0/1: Pod demo/new is not ready yet", "old Progressing 0/1: ReplicaSet demo/old waits for its pods to become ready",
 			shopDBHealthy, jobName() + " Healthy 1/1", shopWebHealthy},
 	},
-	"ReplicaSets may not be read": {
+	"forbidden ReplicaSets": {
 		change: func(s *fixtures.Fixture) {
 			s.SetImageNotFound("web")
 			s.ForbiddenKinds = []string{"ReplicaSet"}
 		},
 		want: []string{"not ready, Degraded", shopDBHealthy, jobName() + " Healthy 1/1", "shop-web Degraded 0/2: " + imageNotFound, "ImageNotFound " + firstPod + ": " + imageNotFound},
 	},
-	"a pod that no workload has as a whole is led to": {
+	"Service selects a single pod of a workload": {
 		change: func(s *fixtures.Fixture) {
 			s.Pods("db")[0].Labels = map[string]string{"role": "leader"}
 			s.Add(&corev1.Service{ObjectMeta: helmMeta("leader"), Spec: corev1.ServiceSpec{Selector: map[string]string{"role": "leader"}}})
@@ -191,36 +193,37 @@ var groupCases = map[string]struct {
 		},
 		want: []string{notReadyProgressing, "shop-db Progressing 1/1: Service demo/leader is being deleted", jobName() + " Healthy 1/1", shopWebHealthy},
 	},
-	"nobody answers": {
+	"no ready endpoints": {
 		change: func(s *fixtures.Fixture) {
 			s.Add(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop-web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "shop-web"}},
 				Endpoints: []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}}})
 		},
-		want: []string{"not ready, Degraded", shopDBHealthy, jobName() + " Healthy 1/1", "shop-web Degraded 2/2: Service shop-web has pods, but none of them is ready: nobody answers",
-			"NoReadyEndpoints Service/shop-web: Service shop-web has pods, but none of them is ready: nobody answers"},
+		want: []string{"not ready, Degraded", shopDBHealthy, jobName() + " Healthy 1/1",
+			"shop-web Degraded 2/2: Service shop-web has no ready endpoints: none of its pods is ready",
+			"NoReadyEndpoints Service/shop-web: Service shop-web has no ready endpoints: none of its pods is ready"},
 	},
-	"a claim has no class": {
+	"missing StorageClass": {
 		change: func(s *fixtures.Fixture) { s.SetStorageClassMissing("db", "none") },
 		want: []string{"not ready, Degraded", "shop-db Degraded 0/1: PersistentVolumeClaim data-shop-db-0 asks for StorageClass \"none\", which does not exist", jobName() + " Healthy 1/1", shopWebHealthy,
 			"StorageClassMissing PersistentVolumeClaim/data-shop-db-0: PersistentVolumeClaim data-shop-db-0 asks for StorageClass \"none\", which does not exist"},
 	},
-	"only settings": {
+	"only configuration": {
 		change: func(s *fixtures.Fixture) {
 			s.Objects = nil
 			s.Add(&corev1.ConfigMap{ObjectMeta: helmMeta("settings")})
 		},
 		want: []string{readyHealthy}, says: "Everything runs as declared",
 	},
-	"only what cannot be judged": {
+	"only kinds without health rules": {
 		change: func(s *fixtures.Fixture) {
 			s.Objects = nil
 			s.Add(customResource("Widget", "w", nil))
 		},
-		want: []string{"not ready, Unknown"}, says: "It has only objects of kinds whose health cannot be judged",
+		want: []string{"not ready, Unknown"}, says: "All objects are of kinds without health rules",
 	},
-	"nothing": {
+	"no objects": {
 		change: func(s *fixtures.Fixture) { s.Objects = nil },
-		want:   []string{"not ready, Unknown"}, says: "Nothing of it was found",
+		want:   []string{"not ready, Unknown"}, says: "No objects found",
 	},
 }
 
@@ -232,7 +235,7 @@ func TestEvaluateGroup(t *testing.T) {
 				t.Errorf("view (-want +got):\n%s", diff)
 			}
 			if tc.says != "" && v.Message != tc.says {
-				t.Errorf("says %q, want %q", v.Message, tc.says)
+				t.Errorf("message %q, want %q", v.Message, tc.says)
 			}
 			if v.Kind != "HelmRelease" || v.Namespace != "demo" || v.Name != "shop" || v.Reason == "" {
 				t.Errorf("is %s %s/%s with reason %q", v.Kind, v.Namespace, v.Name, v.Reason)
@@ -242,14 +245,14 @@ func TestEvaluateGroup(t *testing.T) {
 	}
 }
 
-// checkUniqueNodes says that nothing is a root twice, and that each pod has one place.
+// checkUniqueNodes checks that each root and each pod occurs once.
 func checkUniqueNodes(t *testing.T, v inspect.View) {
 	t.Helper()
 	seen := map[string]bool{}
 	note := func(n inspect.Node) {
 		o := fmt.Sprintf("%s %s/%s", n.Object.Kind, n.Object.Namespace, n.Object.Name)
 		if seen[o] {
-			t.Errorf("%s is there twice", o)
+			t.Errorf("%s is shown twice", o)
 		}
 		seen[o] = true
 	}
@@ -271,7 +274,7 @@ func checkUniqueNodes(t *testing.T, v inspect.View) {
 	walk(v.Unassigned, true)
 }
 
-// TestGroupIgnoresDuplicates gives every object twice, and one that is none.
+// TestGroupIgnoresDuplicates passes every object twice, and a list.
 func TestGroupIgnoresDuplicates(t *testing.T) {
 	in := shopRelease(func(s *fixtures.Fixture) { s.Add(&corev1.ConfigMap{ObjectMeta: helmMeta("settings")}) })
 	want := inspect.EvaluateGroup(in)
@@ -281,7 +284,7 @@ func TestGroupIgnoresDuplicates(t *testing.T) {
 	}
 }
 
-// TestGroupSince says since when, who changed what, and when to look again.
+// TestGroupSince checks the start time, the changes, and the time of the next evaluation.
 func TestGroupSince(t *testing.T) {
 	v := inspect.EvaluateGroup(shopRelease(func(s *fixtures.Fixture) {
 		s.AddManagedFields(fixtures.Get[*appsv1.Deployment](s, "shop-web"), "helm", 6*time.Minute)
@@ -298,16 +301,16 @@ func TestGroupSince(t *testing.T) {
 	}
 	v = inspect.EvaluateGroup(shopRelease(func(s *fixtures.Fixture) { s.SetStarting("web") }))
 	if v.RecheckAt.IsZero() {
-		t.Error("nobody looks again although a grace period ends")
+		t.Error("no recheck although a grace period ends")
 	}
 }
 
-// TestGroupPartOf takes the labels of a group instead of Helm's.
+// TestGroupPartOf uses the label of a group instead of the annotations of Helm.
 func TestGroupPartOf(t *testing.T) {
 	in := shopRelease(func(*fixtures.Fixture) {})
 	in.Kind, in.Name = "Group", "all"
 	for _, obj := range in.Objects {
-		// Templates have the label, too, so what is made of them does.
+		// Templates have the label too, so their pods have it.
 		o := obj.(metav1.Object)
 		o.GetLabels()["app.kubernetes.io/part-of"] = "all"
 		o.SetAnnotations(nil)
@@ -317,7 +320,7 @@ func TestGroupPartOf(t *testing.T) {
 	}
 }
 
-// formatNodes is a tree in words.
+// formatNodes formats a tree.
 func formatNodes(nodes []inspect.Node, indent string) string {
 	var b strings.Builder
 	for _, n := range nodes {
@@ -344,7 +347,7 @@ func formatGroupTree(v inspect.View) string {
 	return b.String()
 }
 
-// TestGroupTree keeps the picture of a release as charts make them.
+// TestGroupTree compares the tree of a typical chart release with the golden file.
 func TestGroupTree(t *testing.T) {
 	v := inspect.EvaluateGroup(chartRelease(t))
 	checkUniqueNodes(t, v)

@@ -18,28 +18,28 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
-// groupIndex finds objects of an application that is not ours.
+// groupIndex finds objects of an unmanaged application.
 type groupIndex struct {
 	graph
 	in GroupInput
-	// roots are the objects that nothing else of it made, each once.
+	// roots are the objects without a controller in the application.
 	roots   []runtime.Object
 	members []member
 	// memberOf is the member that a workload or a pod belongs to.
 	memberOf map[types.UID]int
-	// pods are those of each workload.
+	// pods are the pods of each workload.
 	pods map[types.UID][]*corev1.Pod
-	// services, autoscalers lead to each workload, endpoints is whom each Service found.
+	// services and autoscalers are those of each workload, endpoints those of each Service.
 	services    map[types.UID][]*corev1.Service
 	autoscalers map[types.UID][]*autoscalingv2.HorizontalPodAutoscaler
 	endpoints   map[objectKey][]*discoveryv1.EndpointSlice
-	// reachedServices are the Services that lead to a component, mounted the claims that pods have.
+	// reachedServices are the Services that select a component, mountedClaims the claims of pods.
 	reachedServices, mountedClaims map[objectKey]bool
-	// shared is the scene of everything: what belongs to nobody.
+	// shared contains the shared objects of all snapshots.
 	shared explain.Snapshot
 }
 
-// member is a root that runs pods, through these workloads.
+// member is a root that runs pods through these workloads.
 type member struct {
 	name      string
 	root      runtime.Object
@@ -71,7 +71,7 @@ func newGroupIndex(in GroupInput) *groupIndex {
 	return g
 }
 
-// uniqueObjects leaves out what is there twice, and what is no object.
+// uniqueObjects drops duplicates and lists.
 func uniqueObjects(objects []runtime.Object) []runtime.Object {
 	seen := make(map[objectKey]bool, len(objects))
 	out := make([]runtime.Object, 0, len(objects))
@@ -103,7 +103,7 @@ func (g *groupIndex) findMembers() (nonWorkloads []runtime.Object) {
 	return nonWorkloads
 }
 
-// workloadsOf are an object itself, if it runs pods, or else those that were made of it.
+// workloadsOf returns an object itself if it is a workload, or else the workloads below it.
 func (g *groupIndex) workloadsOf(obj runtime.Object) []runtime.Object {
 	if isWorkload(obj) {
 		return []runtime.Object{obj}
@@ -116,7 +116,7 @@ func (g *groupIndex) workloadsOf(obj runtime.Object) []runtime.Object {
 	return out
 }
 
-// recordWorkload notes what a workload runs, down to its pods and their claims.
+// recordWorkload records the objects of a workload, down to its pods and their claims.
 func (g *groupIndex) recordWorkload(i int, workload types.UID, obj runtime.Object) {
 	uid := obj.(metav1.Object).GetUID()
 	g.memberOf[uid] = i
@@ -133,8 +133,8 @@ func (g *groupIndex) recordWorkload(i int, workload types.UID, obj runtime.Objec
 	}
 }
 
-// assignRoots gives each component the roots that lead to it alone: its Services, its autoscaler,
-// its budget, its Ingress. What leads to several components, or to none, is of the rest.
+// assignRoots assigns roots such as Services, autoscalers, budgets and Ingresses to the component that
+// they target. Roots that target several components, or none, stay unassigned.
 func (g *groupIndex) assignRoots(nonWorkloads []runtime.Object) (assigned map[int][]runtime.Object, unassigned []runtime.Object) {
 	assigned = map[int][]runtime.Object{}
 	for _, obj := range nonWorkloads {
@@ -150,7 +150,7 @@ func (g *groupIndex) assignRoots(nonWorkloads []runtime.Object) (assigned map[in
 	return assigned, unassigned
 }
 
-// reachedMembers are the components that an object leads to.
+// reachedMembers returns the components that an object targets.
 func (g *groupIndex) reachedMembers(obj runtime.Object) map[int]bool {
 	var objects []runtime.Object
 	found := map[int]bool{}
@@ -178,7 +178,7 @@ func (g *groupIndex) reachedMembers(obj runtime.Object) map[int]bool {
 	return found
 }
 
-// connectWorkloads notes who leads to each workload.
+// connectWorkloads records the Services and autoscalers of each workload.
 func (g *groupIndex) connectWorkloads() {
 	owner := map[types.UID]types.UID{}
 	for workload, pods := range g.pods {
@@ -210,7 +210,7 @@ func (g *groupIndex) connectWorkloads() {
 	}
 }
 
-// workloadSnapshot is what there is to say about a workload.
+// workloadSnapshot returns the snapshot for the diagnosis of a workload.
 func (g *groupIndex) workloadSnapshot(workload runtime.Object) explain.Snapshot {
 	o := workload.(metav1.Object)
 	s := g.shared
@@ -241,7 +241,7 @@ func (g *groupIndex) workloadSnapshot(workload runtime.Object) explain.Snapshot 
 	return s
 }
 
-// namespaceSnapshots are the scenes of what belongs to no workload, one for each namespace.
+// namespaceSnapshots returns one snapshot for each namespace with the objects that belong to no workload.
 func (g *groupIndex) namespaceSnapshots() []explain.Snapshot {
 	snapshots := map[string]*explain.Snapshot{}
 	snapshotFor := func(obj runtime.Object) *explain.Snapshot {
@@ -261,7 +261,7 @@ func (g *groupIndex) namespaceSnapshots() []explain.Snapshot {
 		}
 	}
 	for _, obj := range g.in.Objects {
-		// Only where one of the roots may lead to it.
+		// Only in namespaces with a root that can refer to it.
 		if s, ok := obj.(*corev1.Service); ok && snapshots[s.Namespace] != nil {
 			snapshots[s.Namespace].Add(s)
 		}

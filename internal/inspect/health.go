@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// readCondition reads what the operator says.
+// readCondition reads the condition Ready.
 func (v *View) readCondition(in Input) {
 	c := meta.FindStatusCondition(in.Status.Conditions, appsapi.ConditionReady)
 	if c == nil {
-		v.Message, v.Since = "The operator has not looked at it yet", in.App.GetCreationTimestamp().Time
+		v.Message, v.Since = "The operator has not observed it yet", in.App.GetCreationTimestamp().Time
 		return
 	}
 	current := in.Status.ObservedGeneration == in.App.GetGeneration()
@@ -27,11 +27,11 @@ func (v *View) readCondition(in Input) {
 		v.Since = in.App.GetDeletionTimestamp().Time
 	}
 	if !current {
-		v.Reason, v.Message = appsapi.ReasonProgressing, "The operator has not looked at the latest change yet"
+		v.Reason, v.Message = appsapi.ReasonProgressing, "The operator has not observed the latest change yet"
 	}
 }
 
-// evaluateHealth judges the application as a whole, and adds what only the operator knows.
+// evaluateHealth evaluates the application as a whole and adds causes that only the operator knows.
 func (v *View) evaluateHealth(in Input) {
 	verdicts := make([]health.Result, 0, len(v.Components))
 	for _, c := range v.Components {
@@ -49,27 +49,27 @@ func (v *View) evaluateHealth(in Input) {
 		v.addReasonCause(in)
 	}
 	if !v.Ready && v.Health == health.Healthy {
-		v.Health = health.Progressing // somebody has yet to say that all is well
+		v.Health = health.Progressing // the operator has not reported it as ready yet
 	}
 }
 
-// addUnobserved is a change that the operator has not looked at for too long.
+// addUnobserved adds a cause if the operator did not observe a change in time.
 func (v *View) addUnobserved(in Input) bool {
-	o := v.appRef(in)
+	o := appRef(in)
 	c, recheckAt := explain.UnobservedCause(o, in.App, in.Status.ObservedGeneration, in.Now)
 	v.scheduleRecheck(recheckAt)
 	if c.Code == "" {
 		return false
 	}
-	c.Message = fmt.Sprintf("The operator has not looked at the latest change of %s", o)
-	c.Fix = "See whether the operator runs: kubectl holdfast doctor"
+	c.Message = fmt.Sprintf("The operator has not observed the latest change of %s", o)
+	c.Fix = "Check that the operator is running: kubectl holdfast doctor"
 	v.Causes = append(v.Causes, c)
 	return true
 }
 
-// addReportedCauses adds the causes that the operator alone knows: who refuses its writes, who undoes
-// them, and what it sees where the reader may not look. What else it says is seen here, and
-// newer.
+// addReportedCauses adds the causes from the status that only the operator knows: rejected writes, field
+// conflicts, and causes in objects that the reader has no permission to read. All other causes are
+// found here with newer data.
 func (v *View) addReportedCauses(in Input) {
 	for _, c := range in.Status.Causes {
 		code := explain.Code(c.Code)
@@ -85,14 +85,14 @@ func (v *View) addReportedCauses(in Input) {
 	}
 }
 
-// operatorOnlyCodes are causes that only who writes an object meets.
+// operatorOnlyCodes are causes that only the writer of an object sees.
 var operatorOnlyCodes = []explain.Code{
 	explain.FieldConflict, explain.QuotaExceeded, explain.QuotaNeedsRequests, explain.LimitRange, explain.PodSecurity,
 	explain.WebhookDenied, explain.WebhookDown, explain.PolicyDenied, explain.NamespaceTerminating, explain.CreateFailed,
 }
 
-// Reasons that say nothing beyond what is seen of the components: those that pass, and those
-// whose causes are found here, too.
+// Reasons that add nothing to the state of the components: transient ones, and those whose causes are
+// found here.
 var (
 	transientReasons = []string{
 		appsapi.ReasonReconciled, appsapi.ReasonProgressing, appsapi.ReasonWaitingForDependency, appsapi.ReasonSuspended,
@@ -101,8 +101,8 @@ var (
 	explainedReasons = []string{appsapi.ReasonComponentDegraded, appsapi.ReasonRolloutTimedOut, appsapi.ReasonApplyFailed}
 )
 
-// addReasonCause adds what no cause says: a name that is somebody else's, data that is in the way, a
-// spec that can never work.
+// addReasonCause adds the reason of the condition as a cause if no cause explains it, for example a name
+// conflict, conflicting data or an invalid spec.
 func (v *View) addReasonCause(in Input) {
 	broken := len(v.Causes) > 0 || slices.ContainsFunc(v.Components, func(c Component) bool { return c.topError() != nil })
 	if v.Reason == "" || slices.Contains(transientReasons, v.Reason) || broken && slices.Contains(explainedReasons, v.Reason) {
@@ -110,17 +110,17 @@ func (v *View) addReasonCause(in Input) {
 	}
 	v.Health = health.Degraded
 	v.Causes = append(v.Causes, explain.Cause{
-		Code: explain.Code(v.Reason), Object: v.appRef(in), Path: `status.conditions[?(@.type=="Ready")]`, Value: v.Reason, Since: v.Since,
-		Message: v.Message, Fix: "Do what the sentence says; the operator goes on by itself.",
+		Code: explain.Code(v.Reason), Object: appRef(in), Path: `status.conditions[?(@.type=="Ready")]`, Value: v.Reason, Since: v.Since,
+		Message: v.Message, Fix: "Fix the problem in the message; the operator then continues automatically.",
 	})
 }
 
-// addStuckDeletion is an application on its way out: whom its deletion waits for once the operator
-// has done its part.
+// addStuckDeletion adds a cause if the deletion waits for finalizers of other controllers after the
+// operator has removed its own.
 func (v *View) addStuckDeletion(in Input) {
 	var otherFinalizers []string
 	for _, f := range in.App.GetFinalizers() {
-		if f != appsapi.FinalizerOrderedDeletion {
+		if f != in.Owner.Keys.Finalizer {
 			otherFinalizers = append(otherFinalizers, f)
 		}
 	}
@@ -132,13 +132,13 @@ func (v *View) addStuckDeletion(in Input) {
 		v.scheduleRecheck(end)
 		return
 	}
-	v.Causes = append(v.Causes, explain.TerminatingCause(v.appRef(in), since, otherFinalizers))
+	v.Causes = append(v.Causes, explain.TerminatingCause(appRef(in), since, otherFinalizers))
 }
 
-// finalizerGrace is how long the owner of a finalizer may take.
+// finalizerGrace is how long the owner of a finalizer can take before it is reported.
 const finalizerGrace = 30 * time.Second
 
-// rollupHealth is the health of a component for the whole: one that waits is on its way.
+// rollupHealth maps the health of a component to that of the application: waiting counts as progressing.
 func rollupHealth(s health.Status) health.Status {
 	if s == Waiting {
 		return health.Progressing

@@ -21,10 +21,10 @@ func addReportedCause(s *fixtures.Fixture, code, kind, name, message string) {
 
 func TestApplicationHealth(t *testing.T) {
 	const (
-		conflict   = "Service demo/shop-web belongs to somebody else"
-		quota      = "ResourceQuota services of namespace demo is used up"
-		contention = "somebody else keeps changing Service shop-web"
-		unobserved = "SpecNotObserved AppStack/shop: The operator has not looked at the latest change of AppStack shop"
+		conflict   = "Service demo/shop-web is controlled by another owner"
+		quota      = "ResourceQuota services in namespace demo is exceeded"
+		contention = "Another client keeps changing Service shop-web"
+		unobserved = "SpecNotObserved AppStack/shop: The operator has not observed the latest change of AppStack shop"
 		stuck      = "StuckTerminating AppStack/shop: The deletion of AppStack shop waits for finalizer example.com/backup"
 	)
 	tests := map[string]struct {
@@ -32,17 +32,17 @@ func TestApplicationHealth(t *testing.T) {
 		want      []string
 		condition string // Reason: Message
 	}{
-		"the operator says no, and all looks well": {
+		"not ready although all components are healthy": {
 			change:    func(s *fixtures.Fixture) { s.SetReadyCondition("False", "Progressing", "Prunes") },
 			want:      []string{"not ready, Progressing", migrateHealthy, dbHealthy, webHealthy},
 			condition: "Progressing: Prunes",
 		},
-		"what only the operator knows": {
+		"reason that only the operator knows": {
 			change:    func(s *fixtures.Fixture) { s.SetReadyCondition("False", "NameConflict", conflict) },
 			want:      []string{"not ready, Degraded", migrateHealthy, dbHealthy, webHealthy, "NameConflict AppStack/shop: " + conflict},
 			condition: "NameConflict: " + conflict,
 		},
-		"what only the operator knows, beside what is seen": {
+		"reason that only the operator knows, and another cause": {
 			change: func(s *fixtures.Fixture) {
 				s.SetReadyCondition("False", "NameConflict", conflict)
 				s.SetImageNotFound("web")
@@ -51,7 +51,7 @@ func TestApplicationHealth(t *testing.T) {
 				"NameConflict AppStack/shop: " + conflict, "ImageNotFound " + firstPod + ": " + imageNotFound},
 			condition: "NameConflict: " + conflict,
 		},
-		"what the operator says is seen here, too": {
+		"reported cause is also found here": {
 			change: func(s *fixtures.Fixture) {
 				s.SetReadyCondition("False", "ComponentDegraded", imageNotFound)
 				s.SetImageNotFound("web")
@@ -60,7 +60,7 @@ func TestApplicationHealth(t *testing.T) {
 			want:      []string{"not ready, Degraded", migrateHealthy, dbHealthy, "web Degraded 0/2: " + imageNotFound, "ImageNotFound " + firstPod + ": " + imageNotFound},
 			condition: "ComponentDegraded: " + imageNotFound,
 		},
-		"what the operator says is over": {
+		"reported cause is resolved": {
 			change: func(s *fixtures.Fixture) {
 				s.SetReadyCondition("False", "Progressing", "Waits")
 				addReportedCause(s, "CrashLoop", "Pod", "shop-web-gone", "It crashed")
@@ -68,12 +68,12 @@ func TestApplicationHealth(t *testing.T) {
 			want:      []string{"not ready, Progressing", migrateHealthy, dbHealthy, webHealthy},
 			condition: "Progressing: Waits",
 		},
-		"nothing explains what the operator says": {
+		"reason without a cause": {
 			change:    func(s *fixtures.Fixture) { s.SetReadyCondition("False", "ComponentDegraded", "It is broken") },
 			want:      []string{"not ready, Degraded", migrateHealthy, dbHealthy, webHealthy, "ComponentDegraded AppStack/shop: It is broken"},
 			condition: "ComponentDegraded: It is broken",
 		},
-		"who may not see pods is told what the operator sees": {
+		"reported cause in a forbidden kind": {
 			change: func(s *fixtures.Fixture) {
 				s.SetReadyCondition("False", "ComponentDegraded", imageNotFound)
 				s.SetImageNotFound("web")
@@ -83,7 +83,7 @@ func TestApplicationHealth(t *testing.T) {
 			want:      []string{"not ready, Degraded", migrateHealthy, dbHealthy, "web Progressing 0/2: " + webProgressing, "ImageNotFound " + firstPod + ": " + imageNotFound},
 			condition: "ComponentDegraded: " + imageNotFound,
 		},
-		"a write was refused": {
+		"rejected write": {
 			change: func(s *fixtures.Fixture) {
 				s.SetReadyCondition("False", "ApplyFailed", quota)
 				s.Remove("Service", "shop-web")
@@ -92,7 +92,7 @@ func TestApplicationHealth(t *testing.T) {
 			want:      []string{"not ready, Degraded", migrateHealthy, dbHealthy, "web Progressing 2/2: Service shop-web does not exist", "QuotaExceeded Service/shop-web: " + quota},
 			condition: "ApplyFailed: " + quota,
 		},
-		"the same code of two objects is two causes": {
+		"same code for two objects is two causes": {
 			change: func(s *fixtures.Fixture) {
 				s.SetReadyCondition("False", "Progressing", contention)
 				addReportedCause(s, "FieldConflict", "Service", "shop-web", contention)
@@ -101,30 +101,31 @@ func TestApplicationHealth(t *testing.T) {
 			want:      []string{"not ready, Degraded", migrateHealthy, dbHealthy, webHealthy, "FieldConflict Service/shop-web: " + contention, "FieldConflict Deployment/shop-web: another"},
 			condition: "Progressing: " + contention,
 		},
-		"suspended as a whole": {
+		"suspended application": {
 			change: func(s *fixtures.Fixture) {
 				s.SetReadyCondition("True", "Suspended", "Suspended")
 				for i := range s.Components {
 					s.Components[i].Suspended = true
 				}
 			},
-			want: []string{"ready, Suspended", "migrate Suspended 1/1: It is suspended: nothing is repaired or updated",
-				"db Suspended 1/1: It is suspended: nothing is repaired or updated", "web Suspended 2/2: It is suspended: nothing is repaired or updated"},
+			want: []string{"ready, Suspended", "migrate Suspended 1/1: Suspended: drift is not corrected and updates are not applied",
+				"db Suspended 1/1: Suspended: drift is not corrected and updates are not applied",
+				"web Suspended 2/2: Suspended: drift is not corrected and updates are not applied"},
 			condition: "Suspended: Suspended",
 		},
-		"the operator has never looked": {
+		"never observed": {
 			change: func(s *fixtures.Fixture) {
 				s.Objects = nil
 				*s.App.ApplicationStatus() = appsapi.ApplicationStatus{}
 			},
 			want: []string{"not ready, Progressing", "migrate Progressing 0/0: Job " + jobName() + " does not exist",
 				"db Progressing 0/0: StatefulSet shop-db does not exist", "web Progressing 0/0: Deployment shop-web does not exist", unobserved},
-			condition: ": The operator has not looked at it yet",
+			condition: ": The operator has not observed it yet",
 		},
-		"the operator has not looked at a change": {
+		"change not observed": {
 			change:    func(s *fixtures.Fixture) { s.App.SetGeneration(2) },
 			want:      []string{"not ready, Progressing", migrateHealthy, dbHealthy, webHealthy, unobserved},
-			condition: "Progressing: The operator has not looked at the latest change yet",
+			condition: "Progressing: The operator has not observed the latest change yet",
 		},
 		"being deleted": {
 			change: func(s *fixtures.Fixture) {
@@ -135,10 +136,12 @@ func TestApplicationHealth(t *testing.T) {
 				s.Remove("PodDisruptionBudget", "shop-web")
 				s.SetStorageClassMissing("db", "fast")
 			},
-			want:      []string{"not ready, Progressing", migrateHealthy, "db Progressing 0/1: StatefulSet demo/shop-db waits for its pods to become ready", "web Progressing 0/0: its pods are not gone yet"},
+			want: []string{"not ready, Progressing", migrateHealthy,
+				"db Progressing 0/1: StatefulSet demo/shop-db waits for its pods to become ready",
+				"web Progressing 0/0: its pods are still terminating"},
 			condition: "Deleting: Component db is deleted",
 		},
-		"being deleted, and a pod does not go": {
+		"being deleted, pod stuck": {
 			change: func(s *fixtures.Fixture) {
 				s.SetDeleting("apps.holdfast.dev/ordered-deletion")
 				s.SetReadyCondition("False", "Deleting", "Component web is deleted")
@@ -147,28 +150,30 @@ func TestApplicationHealth(t *testing.T) {
 				s.Objects = nil
 				s.Add(pod)
 			},
-			want: []string{"not ready, Progressing", "migrate Progressing 0/0: everything of it is gone", "db Progressing 0/0: everything of it is gone",
+			want: []string{"not ready, Progressing", "migrate Progressing 0/0: all its objects are deleted",
+				"db Progressing 0/0: all its objects are deleted",
 				"web Degraded 0/0: The deletion of Pod shop-web-6d5f7c8b9-x0k4z waits for finalizer example.com/hold",
 				"StuckTerminating " + firstPod + ": The deletion of Pod shop-web-6d5f7c8b9-x0k4z waits for finalizer example.com/hold"},
 			condition: "Deleting: Component web is deleted",
 		},
-		"being deleted, held by somebody else": {
+		"being deleted, finalizer of another controller": {
 			change: func(s *fixtures.Fixture) {
 				s.SetDeleting("example.com/backup")
 				s.SetReadyCondition("False", "Deleting", "Done")
 				s.Objects = nil
 			},
-			want: []string{"not ready, Progressing", "migrate Progressing 0/0: everything of it is gone", "db Progressing 0/0: everything of it is gone",
-				"web Progressing 0/0: everything of it is gone", stuck},
+			want: []string{"not ready, Progressing", "migrate Progressing 0/0: all its objects are deleted",
+				"db Progressing 0/0: all its objects are deleted",
+				"web Progressing 0/0: all its objects are deleted", stuck},
 			condition: "Deleting: Done",
 		},
-		"being deleted, and the operator does not look": {
+		"being deleted, not observed": {
 			change: func(s *fixtures.Fixture) {
 				s.SetDeleting("apps.holdfast.dev/ordered-deletion")
 				s.App.SetGeneration(2)
 			},
 			want:      []string{"not ready, Progressing", migrateHealthy, dbHealthy, webHealthy, unobserved},
-			condition: "Progressing: The operator has not looked at the latest change yet",
+			condition: "Progressing: The operator has not observed the latest change yet",
 		},
 	}
 	for name, tc := range tests {
@@ -180,13 +185,13 @@ func TestApplicationHealth(t *testing.T) {
 				t.Errorf("view (-want +got):\n%s", diff)
 			}
 			if got := v.Reason + ": " + v.Message; got != tc.condition {
-				t.Errorf("it says %q, want %q", got, tc.condition)
+				t.Errorf("condition %q, want %q", got, tc.condition)
 			}
 		})
 	}
 }
 
-// What is of a kind that nobody knows is never green.
+// An object of an unknown kind is never healthy.
 func TestUnknownKindIsNotHealthy(t *testing.T) {
 	s := newShop()
 	in := s.Input()
@@ -195,15 +200,15 @@ func TestUnknownKindIsNotHealthy(t *testing.T) {
 	other := &web.Children[len(web.Children)-1]
 	other.Kind, other.Name = corev1.SchemeGroupVersion.WithKind("PodTemplate"), "shop-web"
 	child := &corev1.PodTemplate{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: fixtures.Namespace, Name: "shop-web", Labels: map[string]string{appsapi.LabelOwnerUID: string(s.App.GetUID())}}}
+		ObjectMeta: metav1.ObjectMeta{Namespace: fixtures.Namespace, Name: "shop-web", Labels: map[string]string{appsapi.DefaultKeys.OwnerUID: string(s.App.GetUID())}}}
 	in.Objects = append(in.Objects, child)
 	v := inspect.Evaluate(in)
 	if c := v.Component("web"); c.Health != health.Unknown || v.Health != health.Unknown {
-		t.Errorf("component %s, whole %s, want Unknown", c.Health, v.Health)
+		t.Errorf("component %s, application %s, want Unknown", c.Health, v.Health)
 	}
 }
 
-// An application without components was not understood.
+// An application without components is Unknown.
 func TestNoComponentsIsUnknown(t *testing.T) {
 	in := newShop().Input()
 	in.Components = nil
@@ -212,7 +217,7 @@ func TestNoComponentsIsUnknown(t *testing.T) {
 	}
 }
 
-// The same input has the same view, whatever the order in which lists arrived.
+// The view does not depend on the order of the objects.
 func TestObjectOrderDoesNotMatter(t *testing.T) {
 	s := newShop()
 	s.SetImageNotFound("web")
@@ -223,6 +228,6 @@ func TestObjectOrderDoesNotMatter(t *testing.T) {
 		in.Objects[i], in.Objects[len(in.Objects)-1-i] = in.Objects[len(in.Objects)-1-i], in.Objects[i]
 	}
 	if diff := cmp.Diff(want, formatView(inspect.Evaluate(in))); diff != "" {
-		t.Errorf("(-in order +backwards):\n%s", diff)
+		t.Errorf("view (-in order +reversed):\n%s", diff)
 	}
 }

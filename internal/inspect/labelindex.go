@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// isWorkload says whether an object runs pods, or is one.
+// isWorkload reports whether an object is a workload or a pod.
 func isWorkload(obj runtime.Object) bool {
 	switch obj.(type) {
 	case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet, *appsv1.ReplicaSet, *batchv1.Job, *batchv1.CronJob, *corev1.Pod:
@@ -18,10 +18,10 @@ func isWorkload(obj runtime.Object) bool {
 	return false
 }
 
-// labelKey is one label of a namespace; without a key it stands for everything in it.
+// labelKey is a label in a namespace; without a key, it stands for all objects of the namespace.
 type labelKey struct{ namespace, key, value string }
 
-// labeledObject is an object with the labels by which it is selected.
+// labeledObject is an object with the labels that selectors match.
 type labeledObject struct {
 	labels labels.Set
 	object runtime.Object
@@ -39,7 +39,7 @@ func (s labelIndex) add(namespace string, set map[string]string, obj runtime.Obj
 	}
 }
 
-// find goes through those that have the rarest of the labels that all must have.
+// find checks only the objects with the rarest of the required labels.
 func (s labelIndex) find(namespace string, required map[string]string, selector labels.Selector) []runtime.Object {
 	candidates := s[labelKey{namespace: namespace}]
 	for key, value := range required {
@@ -56,12 +56,12 @@ func (s labelIndex) find(namespace string, required map[string]string, selector 
 	return out
 }
 
-// selectObjects is whom a selector means: the workloads whose pods it means, which a person reads
-// better than a thousand pods. Only where it means none of them as a whole, a leader that was
-// elected for example, it is the pods themselves.
+// selectObjects returns the workloads whose pod template a selector matches, which is easier to read than
+// a thousand pods. If it matches no workload, for example for an elected leader, it returns the
+// matching pods.
 func (g *graph) selectObjects(namespace string, required map[string]string, selector labels.Selector) []runtime.Object {
 	if selector.Empty() {
-		return nil // of a Service it means nobody, and of a budget everybody, which tells nothing
+		return nil // it selects nothing in a Service and everything in a budget: neither is useful
 	}
 	if workloads := g.topWorkloads.find(namespace, required, selector); len(workloads) > 0 {
 		return workloads
@@ -84,7 +84,7 @@ func (g *graph) selectedByService(s *corev1.Service) []runtime.Object {
 func (g *graph) selectedByLabelSelector(namespace string, s *metav1.LabelSelector) []runtime.Object {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil || s == nil {
-		return nil // the API server takes no such selector
+		return nil // the API server rejects such a selector
 	}
 	return g.selectObjects(namespace, s.MatchLabels, selector)
 }

@@ -7,37 +7,38 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// The kinds of applications that are not ours.
+// Kinds of unmanaged applications, which Holdfast does not create.
 const (
-	// KindHelmRelease is what Helm installed under one name.
+	// KindHelmRelease is a Helm release.
 	KindHelmRelease = "HelmRelease"
-	// KindGroup are the objects of a namespace that say that they are part of the same.
+	// KindGroup is a group of objects of a namespace with the same label app.kubernetes.io/part-of.
 	KindGroup = "Group"
 )
 
-// Annotations that Helm puts on everything that it installs.
+// Annotations that Helm sets on all objects of a release.
 const (
 	annotationRelease          = "meta.helm.sh/release-name"
 	annotationReleaseNamespace = "meta.helm.sh/release-namespace"
 )
 
-// Membership is the application that an object says it belongs to: one of ours, or else a
-// Helm release, or else a group. Pods, and what else controllers make, most often do not say
-// it: they belong where their controller does.
+// Membership returns the application that an object belongs to: a managed application, or else a Helm
+// release, or else a group. Pods and other objects created by controllers usually have no membership of
+// their own; they belong to the application of their controller.
 func Membership(obj metav1.Object) (kind, namespace, name string, ok bool) {
 	if kind, name, ok = managedMembership(obj); ok {
 		return kind, obj.GetNamespace(), name, true
 	}
-	if isManaged(obj) { // a pod, which does not say of what kind its application is
+	if isManaged(obj) { // a pod has no label for the kind of its application
 		return "", "", "", false
 	}
 	a := obj.GetAnnotations()
 	if a[annotationRelease] != "" && a[annotationReleaseNamespace] != "" {
 		return KindHelmRelease, a[annotationReleaseNamespace], a[annotationRelease], true
 	}
-	// What is in no namespace could be of any group of that name.
+	// A cluster-scoped object could belong to any group of that name.
 	partOf := obj.GetLabels()[appsapi.LabelPartOf]
 	if partOf == "" || obj.GetNamespace() == "" || hasCopiedLabels(obj) {
 		return "", "", "", false
@@ -45,37 +46,38 @@ func Membership(obj metav1.Object) (kind, namespace, name string, ok bool) {
 	return KindGroup, obj.GetNamespace(), partOf, true
 }
 
-// isManaged says whether an object is of an application of ours, whichever that is.
+// isManaged reports whether an object belongs to any managed application.
 func isManaged(obj metav1.Object) bool {
 	return obj.GetLabels()[appsapi.LabelManagedBy] == appsapi.ManagedBy
 }
 
-// managedMembership reads the owners of an object first: labels are short, and names are not.
-// Children whose ownerReference was taken off, and data that is kept, have the labels alone.
+// managedMembership checks the owner references first, because label values can be truncated names.
+// Children without an owner reference and retained data only have the labels.
 func managedMembership(obj metav1.Object) (kind, name string, ok bool) {
 	for _, ref := range obj.GetOwnerReferences() {
-		if isHoldfastKind(ref.APIVersion, ref.Kind) {
-			return ref.Kind, ref.Name, true
+		if k := kindOfOwner(ref); k != nil {
+			return k.Name(), ref.Name, true
 		}
 	}
 	l := obj.GetLabels()
-	kind, name = l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance]
+	kind, name = l[appkind.KeysOf(obj).OwnerKind], l[appsapi.LabelInstance]
 	if !isManaged(obj) || kind == "" || name == "" {
 		return "", "", false
 	}
 	return kind, name, true
 }
 
-// holdfastKinds are the kinds of applications of ours.
-var holdfastKinds = []string{"AppService", "AppStack", "CloudManager"}
-
-func isHoldfastKind(apiVersion, kind string) bool {
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	return err == nil && gv.Group == appsapi.GroupVersion.Group && slices.Contains(holdfastKinds, kind)
+// kindOfOwner returns the application kind of an owner, or nil.
+func kindOfOwner(ref metav1.OwnerReference) *appkind.Kind {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return nil
+	}
+	return appkind.Lookup(gv.WithKind(ref.Kind).GroupKind())
 }
 
-// hasCopiedLabels says whether a controller of Kubernetes made an object: it copies the labels of a
-// template, or of a Service, so they are not the word of who wrote the object.
+// hasCopiedLabels reports whether a built-in controller created an object: such controllers copy the
+// labels of a template or a Service, so the labels do not express membership.
 func hasCopiedLabels(obj metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	return ref != nil && slices.Contains([]string{"v1", "apps/v1", "batch/v1"}, ref.APIVersion)

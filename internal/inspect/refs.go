@@ -13,18 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Ref is an object that another one refers to, by name: of the same namespace if its kind
-// has namespaces.
+// Ref is a reference to an object by name, in the same namespace if its kind is namespaced.
 type Ref struct {
 	Kind, Name string
-	// Optional says that nothing waits for it if it is not there.
+	// Optional is set if the object need not exist.
 	Optional bool
 }
 
-// References are the objects that an object refers to, sorted, each once: ConfigMaps,
-// Secrets, claims, ServiceAccount and node of a pod or of anything that has a template for
-// pods, Services, Secrets and class of an Ingress, the target of an autoscaler, volume and
-// class of a claim.
+// References returns the objects that an object refers to, sorted and unique: ConfigMaps,
+// Secrets, claims, ServiceAccount and node of a pod or pod template; Services, Secrets and
+// class of an Ingress; the target of an autoscaler; volume and class of a claim.
 func References(obj runtime.Object) []Ref {
 	var c refCollector
 	if t := podTemplateOf(obj); t != nil {
@@ -48,7 +46,7 @@ func References(obj runtime.Object) []Ref {
 	return c.uniqueRefs()
 }
 
-// Images are those that the pods of an object run or show, sorted, each once.
+// Images returns the images that the pods of an object run or mount, sorted and unique.
 func Images(obj runtime.Object) []string {
 	t := podTemplateOf(obj)
 	if t == nil {
@@ -73,15 +71,14 @@ func Images(obj runtime.Object) []string {
 	return slices.DeleteFunc(slices.Compact(all), func(image string) bool { return image == "" })
 }
 
-// podTemplate is what is known about the pods of an object: about the one that it is, or about
-// those that are made after its template.
+// podTemplate is a pod, or the pod template of an object.
 type podTemplate struct {
 	name   string // of the pod; empty for a template
 	labels map[string]string
 	spec   *corev1.PodSpec
 }
 
-// podTemplateOf is nil for an object that has none.
+// podTemplateOf returns the pod template of an object, or nil.
 func podTemplateOf(obj runtime.Object) *podTemplate {
 	fromTemplate := func(t *corev1.PodTemplateSpec) *podTemplate { return &podTemplate{labels: t.Labels, spec: &t.Spec} }
 	switch o := obj.(type) {
@@ -109,8 +106,7 @@ func podTemplateOf(obj runtime.Object) *podTemplate {
 	return nil
 }
 
-// customPodTemplate reads the template of a kind that is not known here, where most that run pods
-// have it. What is not one there is none.
+// customPodTemplate reads spec.template of a custom resource, or returns nil if it is not a pod template.
 func customPodTemplate(o *unstructured.Unstructured) *podTemplate {
 	content, ok, err := unstructured.NestedFieldNoCopy(o.Object, "spec", "template")
 	template, isMap := content.(map[string]any)
@@ -124,7 +120,7 @@ func customPodTemplate(o *unstructured.Unstructured) *podTemplate {
 	return &podTemplate{labels: t.Labels, spec: &t.Spec}
 }
 
-// podReference is a reference, and whether it is a volume that shows it.
+// podReference is a reference and whether it comes from a volume.
 type podReference struct {
 	Ref
 	inVolume bool
@@ -145,7 +141,7 @@ func (c *refCollector) addVolume(kind, name string, optional *bool) {
 	}
 }
 
-// uniqueRefs are those that were collected. What is needed in one place is not optional in another.
+// uniqueRefs returns the collected references. A reference is optional only if all its occurrences are.
 func (c *refCollector) uniqueRefs() []Ref {
 	slices.SortFunc(c.references, func(a, b podReference) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), optionalRank(a.Optional)-optionalRank(b.Optional))
@@ -171,7 +167,7 @@ func (c *refCollector) addPodSpec(p *podTemplate) {
 	c.add("Node", s.NodeName, nil)
 	c.add("ServiceAccount", s.ServiceAccountName, nil)
 	for _, r := range s.ImagePullSecrets {
-		c.add("Secret", r.Name, new(true)) // kubelet goes on without one
+		c.add("Secret", r.Name, new(true)) // the kubelet ignores missing ones
 	}
 	for i := range s.InitContainers {
 		c.addContainer(s.InitContainers[i].Env, s.InitContainers[i].EnvFrom)
@@ -210,8 +206,7 @@ func (c *refCollector) addContainer(env []corev1.EnvVar, from []corev1.EnvFromSo
 	}
 }
 
-// addVolumeSource is what a volume is made of. Drivers of old have the password of their storage in a
-// Secret, too.
+// addVolumeSource adds the references of a volume, including the Secrets of legacy storage drivers.
 func (c *refCollector) addVolumeSource(p *podTemplate, v *corev1.Volume) {
 	switch {
 	case v.ConfigMap != nil:
@@ -220,7 +215,7 @@ func (c *refCollector) addVolumeSource(p *podTemplate, v *corev1.Volume) {
 		c.addVolume("Secret", v.Secret.SecretName, v.Secret.Optional)
 	case v.PersistentVolumeClaim != nil:
 		c.add("PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName, nil)
-	case v.Ephemeral != nil && p.name != "": // made with the pod, of which a template knows no name
+	case v.Ephemeral != nil && p.name != "": // the name of its claim contains the pod name, which a template does not have
 		c.add("PersistentVolumeClaim", p.name+"-"+v.Name, nil)
 	case v.Projected != nil:
 		for _, s := range v.Projected.Sources {
@@ -284,8 +279,8 @@ func (c *refCollector) addIngress(i *networkingv1.Ingress) {
 	}
 }
 
-// addHTTPRoute are the Services that an HTTPRoute leads to. Those of other namespaces are not the
-// application's.
+// addHTTPRoute adds the backend Services of an HTTPRoute. Services of other namespaces do not belong to
+// the application.
 func (c *refCollector) addHTTPRoute(o *unstructured.Unstructured) {
 	rules, _, _ := unstructured.NestedSlice(o.Object, "spec", "rules")
 	for _, rule := range rules {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// mustParse reads a part of an object.
+// mustParse parses a part of an object.
 func mustParse[T any](content string) (out T) {
 	if err := yaml.UnmarshalStrict([]byte(content), &out); err != nil {
 		panic(err)
@@ -24,7 +24,7 @@ func mustParse[T any](content string) (out T) {
 	return out
 }
 
-// allReferencesSpec is a pod that uses what a pod can use.
+// allReferencesSpec is a pod spec with all types of references.
 const allReferencesSpec = `
 nodeName: n1
 serviceAccountName: runner
@@ -61,7 +61,7 @@ volumes:
 - {name: p, image: {reference: "files:1"}}
 `
 
-// templateRefs is what the template of that pod refers to.
+// templateRefs returns the references of a template with allReferencesSpec.
 func templateRefs() []inspect.Ref {
 	return []inspect.Ref{
 		{Kind: "ConfigMap", Name: "c-debug"}, {Kind: "ConfigMap", Name: "c-env"}, {Kind: "ConfigMap", Name: "c-from"}, {Kind: "ConfigMap", Name: "c-projected"},
@@ -74,7 +74,7 @@ func templateRefs() []inspect.Ref {
 	}
 }
 
-// podRefs is what a pod refers to: it knows its own name, and with it one more claim.
+// podRefs returns the references of a pod with allReferencesSpec: its name determines one more claim.
 func podRefs() []inspect.Ref {
 	return append(templateRefs()[:7:7], append([]inspect.Ref{{Kind: "PersistentVolumeClaim", Name: "web-1-d"}}, templateRefs()[7:]...)...)
 }
@@ -83,7 +83,7 @@ func podTemplate() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: mustParse[corev1.PodSpec](allReferencesSpec)}
 }
 
-// customResourceWithSpec is an object of a kind that nobody knows here, with a spec.
+// customResourceWithSpec returns a custom resource with a spec.
 func customResourceWithSpec(kind, spec string) *unstruct {
 	u := customResource(kind, "x", nil)
 	u.Object["spec"] = mustParse[map[string]any](spec)
@@ -101,20 +101,22 @@ func TestReferences(t *testing.T) {
 		obj  runtime.Object
 		want []inspect.Ref
 	}{
-		"a pod":                        {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}, Spec: mustParse[corev1.PodSpec](allReferencesSpec)}, podRefs()},
-		"a Deployment":                 {&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: podTemplate()}}, templateRefs()},
-		"a StatefulSet":                {&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: podTemplate()}}, templateRefs()},
-		"a DaemonSet":                  {&appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: podTemplate()}}, templateRefs()},
-		"a ReplicaSet":                 {&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: podTemplate()}}, templateRefs()},
-		"a ReplicationController":      {&corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Template: new(podTemplate())}}, templateRefs()},
-		"a Job":                        {&batchv1.Job{Spec: batchv1.JobSpec{Template: podTemplate()}}, templateRefs()},
-		"a CronJob":                    {&batchv1.CronJob{Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: podTemplate()}}}}, templateRefs()},
-		"a kind with a template":       {rollout, templateRefs()},
-		"a controller of nothing":      {&corev1.ReplicationController{}, nil},
-		"a template of something else": {customResourceWithSpec("Certificate", "{template: {metadata: {}}}"), nil},
-		"a template that is none":      {customResourceWithSpec("Certificate", "{template: {spec: {containers: nothing}}}"), nil},
-		"a template that is a word":    {customResourceWithSpec("Report", "{template: monthly}"), nil},
-		"a spec that is a word":        {&unstruct{Object: map[string]any{"spec": "x"}}, nil},
+		"a pod": {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}, Spec: mustParse[corev1.PodSpec](allReferencesSpec)},
+			podRefs()},
+		"a Deployment":  {&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: podTemplate()}}, templateRefs()},
+		"a StatefulSet": {&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: podTemplate()}}, templateRefs()},
+		"a DaemonSet":   {&appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: podTemplate()}}, templateRefs()},
+		"a ReplicaSet":  {&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: podTemplate()}}, templateRefs()},
+		"a ReplicationController": {&corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Template: new(podTemplate())}},
+			templateRefs()},
+		"a Job":                  {&batchv1.Job{Spec: batchv1.JobSpec{Template: podTemplate()}}, templateRefs()},
+		"a CronJob":              {&batchv1.CronJob{Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: podTemplate()}}}}, templateRefs()},
+		"a kind with a template": {rollout, templateRefs()},
+		"ReplicationController without a template": {&corev1.ReplicationController{}, nil},
+		"template without a pod spec":              {customResourceWithSpec("Certificate", "{template: {metadata: {}}}"), nil},
+		"invalid pod template":                     {customResourceWithSpec("Certificate", "{template: {spec: {containers: nothing}}}"), nil},
+		"template of type string":                  {customResourceWithSpec("Report", "{template: monthly}"), nil},
+		"spec of type string":                      {&unstruct{Object: map[string]any{"spec": "x"}}, nil},
 		"an Ingress": {&networkingv1.Ingress{Spec: mustParse[networkingv1.IngressSpec](`{ingressClassName: nginx, defaultBackend: {service: {name: front}}, tls: [{secretName: cert}, {}],
 rules: [{host: a}, {http: {paths: [{backend: {service: {name: back}}}, {backend: {service: {name: back}}}, {backend: {resource: {kind: Bucket, name: b}}}]}}]}`)},
 			[]inspect.Ref{{Kind: "IngressClass", Name: "nginx"}, {Kind: "Secret", Name: "cert"}, {Kind: "Service", Name: "back"}, {Kind: "Service", Name: "front"}}},
@@ -126,7 +128,7 @@ rules: [{host: a}, {http: {paths: [{backend: {service: {name: back}}}, {backend:
 		"a route": {customResourceWithSpec("HTTPRoute", "{rules: [{backendRefs: [{name: web, port: 80}, {name: api, kind: Service, namespace: demo}, {name: b, kind: Bucket}, {name: far, namespace: other}, word]}, word, {}]}"),
 			[]inspect.Ref{{Kind: "Service", Name: "api"}, {Kind: "Service", Name: "web"}}},
 		"a ConfigMap": {&corev1.ConfigMap{}, nil},
-		"nothing":     {nil, nil},
+		"nil":         {nil, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

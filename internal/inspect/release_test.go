@@ -17,8 +17,8 @@ import (
 
 type unstruct = unstructured.Unstructured
 
-// readObjects reads typed objects from YAML: those before the line "around" are installed by
-// Helm, the others are not.
+// readObjects reads typed objects from YAML. Objects before the line "around" belong to the Helm release,
+// the others do not.
 func readObjects(t testing.TB, file string) []runtime.Object {
 	t.Helper()
 	manifest, err := os.ReadFile(file)
@@ -26,7 +26,7 @@ func readObjects(t testing.TB, file string) []runtime.Object {
 		t.Fatal(err)
 	}
 	var out []runtime.Object
-	roots, rest, _ := strings.Cut(string(manifest), "\naround: what is around it\n---\n")
+	roots, rest, _ := strings.Cut(string(manifest), "\naround: related objects\n---\n")
 	for i, part := range []string{strings.TrimSuffix(roots, "\n---"), rest} {
 		for _, doc := range strings.Split(part, "\n---\n") {
 			obj, gvk, err := clientgoscheme.Codecs.UniversalDeserializer().Decode([]byte(doc), nil, nil)
@@ -49,8 +49,8 @@ func readObjects(t testing.TB, file string) []runtime.Object {
 	return out
 }
 
-// chartRelease is a release as charts make them: two workloads behind one Service, a database with a
-// claim for each pod, an agent on each node, and what they are configured by.
+// chartRelease returns a typical release of a chart: two workloads behind one Service, a database with a
+// claim for each pod, a DaemonSet, and their configuration.
 func chartRelease(t testing.TB) inspect.GroupInput {
 	t.Helper()
 	partial := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: helmMeta("settings")}

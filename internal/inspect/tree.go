@@ -18,14 +18,14 @@ import (
 type Node struct {
 	Object explain.ObjectRef
 	Health health.Status
-	// Message says in one sentence why it is what it is.
+	// Message is one sentence that explains the health.
 	Message string
-	// Edge is what makes it a child of the node above; empty for a root.
+	// Edge is the relation to the parent node; empty for a root.
 	Edge     Edge
 	Children []Node
 }
 
-// buildTree is the component from its children down to its pods.
+// buildTree returns the objects of a component, from its children down to its pods.
 func (ix *appIndex) buildTree(in Input, c desired.Component) []Node {
 	var out []Node
 	for _, child := range c.Children {
@@ -49,7 +49,7 @@ func (ix *appIndex) buildTree(in Input, c desired.Component) []Node {
 		}
 	}
 	for _, obj := range componentObjects {
-		// A claim that a pod has is shown there.
+		// A claim that a pod uses is shown below the pod.
 		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok && !mounted[claim.Name] {
 			out = append(out, ix.claimNode(claim))
 		}
@@ -57,8 +57,8 @@ func (ix *appIndex) buildTree(in Input, c desired.Component) []Node {
 	return out
 }
 
-// annotateCauses says at objects what is wrong with them, which is more than they say themselves: the
-// first cause of each, which is the most important one.
+// annotateCauses sets the message of each object with a cause to its first, most important cause, which
+// is more specific than the health message.
 func annotateCauses(nodes []Node, causes []explain.Cause) {
 	first := map[objectKey]*explain.Cause{}
 	for i := range causes {
@@ -105,7 +105,7 @@ func gvkOf(obj runtime.Object) schema.GroupVersionKind {
 	return obj.GetObjectKind().GroupVersionKind()
 }
 
-// replicaCounts are how many pods of a workload are ready, and how many are wanted.
+// replicaCounts returns the number of ready and desired pods of a workload.
 func replicaCounts(workload runtime.Object) (ready, desiredPods int32) {
 	valueOrOne := func(n *int32) int32 {
 		if n == nil {

@@ -1,8 +1,8 @@
-// Package inspect makes of an application and everything around it what people see: a tree
-// with the health of each part, and why it is what it is. Plugin and center show it.
+// Package inspect builds the view of an application for the plugin and the application center: its
+// objects as a tree, with their health and the causes of problems.
 //
-// Safety rule: it judges what it is given and reads nothing itself. What it was not given it
-// does not call healthy.
+// Safety rule: it only evaluates its input and makes no API calls. Objects that are not in the input
+// are never healthy.
 package inspect
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
@@ -17,74 +18,76 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// Input is what is known about an application.
+// Input contains the known objects of an application.
 type Input struct {
-	// App is the object, of kind Kind.
+	// App is the application object, of kind Kind.
 	App  metav1.Object
 	Kind string
+	// Owner is the application as its children refer to it.
+	Owner desired.Owner
 	// Status and Stack are parts of its status; Stack is nil for kinds of one component.
 	Status *appsapi.ApplicationStatus
 	Stack  *appsapi.StackStatus
-	// Components is what it consists of.
+	// Components are the desired components.
 	Components []desired.Component
-	// Objects are its children, their pods and claims, and what these share with others. They
-	// carry their kind.
+	// Objects are its children, their pods and claims, and shared objects such as nodes. Their
+	// kind is set.
 	Objects []runtime.Object
-	// MissingRefs are, by component, ConfigMaps and Secrets that are referred to and not there.
+	// MissingRefs are the referenced ConfigMaps and Secrets that do not exist, by component.
 	MissingRefs map[string][]explain.Ref
-	// CompleteKinds are the kinds of which everything is in Objects.
+	// CompleteKinds are the kinds of which Objects contains all objects.
 	CompleteKinds []string
-	// IncludeEdges asks for a tree that also shows what objects select, mount and refer to.
+	// IncludeEdges adds the objects that others select, mount and refer to to the tree.
 	IncludeEdges bool
 	Now          time.Time
 }
 
-// View is an application as people see it.
+// View is the health of an application and its components.
 type View struct {
 	Kind, Namespace, Name string
-	// Ready is what the operator says about the current generation.
+	// Ready is the condition Ready for the current generation.
 	Ready bool
-	// Deleting says that it is on its way out.
+	// Deleting is set while the application is being deleted.
 	Deleting bool
-	// Health is as bad as the worst component.
+	// Health is the health of the worst component.
 	Health health.Status
-	// Reason and Message are those of the condition Ready, since Since; what is being deleted
-	// is so since then.
+	// Reason and Message are those of the condition Ready, and Since is its transition time; for an
+	// application that is being deleted, the deletion time.
 	Reason, Message string
 	Since           time.Time
 	Components      []Component
-	// Unassigned are, of an application that is not ours, the roots that are of no component.
+	// Unassigned are the roots of an unmanaged application that belong to no component.
 	Unassigned []Node
-	// Causes are all of them, those of the whole first.
+	// Causes are all causes; those of the application itself come first.
 	Causes []explain.Cause
-	// Changes are the newest ones, by others than the operator.
+	// Changes are the newest changes by field managers other than the operator.
 	Changes []Change
-	// EventsNeeded are the objects whose events would tell more.
+	// EventsNeeded are the objects whose events are needed for a better diagnosis.
 	EventsNeeded []explain.ObjectRef
-	// RecheckAt is when to look again although nothing happens.
+	// RecheckAt is when to evaluate again even if no object changes.
 	RecheckAt time.Time
 }
 
-// Component is one part of it.
+// Component is the health of a component.
 type Component struct {
 	Name   string
 	Type   appsapi.ComponentType
 	Health health.Status
-	// Message says in one sentence why it is not healthy.
+	// Message is one sentence that explains why it is not healthy.
 	Message        string
 	Ready, Desired int32
 	DependsOn      []string
-	// WaitsFor are the dependencies that hold it back now.
+	// WaitsFor are the dependencies that currently block it.
 	WaitsFor []string
 	Workload desired.ID
 	Causes   []explain.Cause
 	Tree     []Node
 }
 
-// Waiting is the health of a component that another one holds back.
+// Waiting is the health of a component that waits for a dependency.
 const Waiting health.Status = "Waiting"
 
-// Evaluate judges an application.
+// Evaluate evaluates an application.
 func Evaluate(in Input) View {
 	v := View{Kind: in.Kind, Namespace: in.App.GetNamespace(), Name: in.App.GetName(), Health: health.Unknown}
 	v.Deleting = in.App.GetDeletionTimestamp() != nil
@@ -93,7 +96,7 @@ func Evaluate(in Input) View {
 		v.Components = append(v.Components, v.evaluateComponent(in, index, c))
 	}
 	v.readCondition(in)
-	if !v.Deleting { // nothing is begun any more
+	if !v.Deleting { // nothing waits for dependencies during deletion
 		v.resolveWaits(in, index)
 	}
 	v.evaluateHealth(in)
@@ -104,7 +107,7 @@ func Evaluate(in Input) View {
 	return v
 }
 
-// Component is one by its name, or nil.
+// Component returns a component by its name, or nil.
 func (v *View) Component(name string) *Component {
 	for i := range v.Components {
 		if v.Components[i].Name == name {
@@ -114,9 +117,13 @@ func (v *View) Component(name string) *Component {
 	return nil
 }
 
-// appRef is the application itself, where a cause is seen.
-func (v *View) appRef(in Input) explain.ObjectRef {
-	return explain.ObjectRef{Kind: in.Kind, Namespace: v.Namespace, Name: v.Name, UID: in.App.GetUID()}
+// appRef returns a reference to the application itself.
+func appRef(in Input) explain.ObjectRef {
+	o := explain.ObjectRef{Kind: in.Kind, Namespace: in.App.GetNamespace(), Name: in.App.GetName(), UID: in.App.GetUID()}
+	if gv, err := schema.ParseGroupVersion(in.Owner.APIVersion); err == nil && gv.Group != appsapi.GroupName {
+		o.Group = gv.Group
+	}
+	return o
 }
 
 func (v *View) scheduleRecheck(t time.Time) {

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/fixtures"
 )
 
-// shopSpec is a database, what needs it, and a job.
+// shopSpec has a database, a component that depends on it, and a job.
 const shopSpec = `
 components:
 - {name: migrate, job: {image: "shop/migrate:1"}}
@@ -34,7 +34,7 @@ func newShop() *fixtures.Fixture {
 	return s
 }
 
-// formatView is a view in words: the whole, each component, and all causes.
+// formatView formats a view: the application, each component, and all causes.
 func formatView(v inspect.View) []string {
 	ready := "not ready"
 	if v.Ready {
@@ -56,7 +56,7 @@ func formatView(v inspect.View) []string {
 
 const (
 	imageMissing   = `Image "shop/web:1" does not exist in its registry`
-	imageNotFound  = imageMissing + " (container app of pod shop-web-6d5f7c8b9-x0k4z)"
+	imageNotFound  = imageMissing + " (container app of Pod shop-web-6d5f7c8b9-x0k4z)"
 	webProgressing = "Deployment demo/shop-web waits for its pods to become ready"
 	firstPod       = "Pod/shop-web-6d5f7c8b9-x0k4z"
 	migrateHealthy = "migrate Healthy 1/1"
@@ -68,42 +68,43 @@ var componentCases = map[string]struct {
 	change func(*fixtures.Fixture)
 	want   []string
 }{
-	"all is well": {
+	"all healthy": {
 		change: func(*fixtures.Fixture) {},
 		want:   []string{"ready, Healthy", migrateHealthy, dbHealthy, webHealthy},
 	},
-	"what is left of another component is not held against this one": {
+	"leftovers of another component are ignored": {
 		change: func(s *fixtures.Fixture) {
 			left := fixtures.Get[*corev1.Service](s, "shop-web").DeepCopy()
-			left.Name, left.Spec.Selector = "shop-old", map[string]string{appsapi.LabelWorkload: "deployment-shop-old"}
-			delete(left.Labels, appsapi.LabelWorkload)
+			left.Name, left.Spec.Selector = "shop-old", map[string]string{appsapi.DefaultKeys.Workload: "deployment-shop-old"}
+			delete(left.Labels, appsapi.DefaultKeys.Workload)
 			s.Add(left)
 			for _, p := range s.Pods("web") {
-				p.Labels["pod-template-hash"] = "6d5f7c8b9" // what tells whole labels from kept ones
+				p.Labels["pod-template-hash"] = "6d5f7c8b9" // full labels, not projected ones
 			}
 		},
 		want: []string{"ready, Healthy", migrateHealthy, dbHealthy, webHealthy},
 	},
-	"a child decides over its component": {
+	"child determines the health of its component": {
 		change: func(s *fixtures.Fixture) {
 			fixtures.Get[*appsv1.Deployment](s, "shop-web").Status.AvailableReplicas = 1
 		},
 		want: []string{"ready, Progressing", migrateHealthy, dbHealthy, "web Progressing 2/2: " + webProgressing},
 	},
-	"the worst child decides": {
+	"worst child determines the health": {
 		change: func(s *fixtures.Fixture) {
 			d := fixtures.Get[*appsv1.Deployment](s, "shop-web")
 			d.Status.AvailableReplicas = 0
 			s.Remove("Service", "shop-web")
 			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "Other"}}
 		},
-		want: []string{"ready, Degraded", migrateHealthy, dbHealthy, "web Degraded 2/2: Deployment demo/shop-web cannot go on: see the condition Progressing of the Deployment"},
+		want: []string{"ready, Degraded", migrateHealthy, dbHealthy,
+			"web Degraded 2/2: Deployment demo/shop-web cannot make progress: see condition Progressing of the Deployment"},
 	},
-	"a cause says more than its child": {
+	"cause replaces the message of its child": {
 		change: func(s *fixtures.Fixture) { s.SetImageNotFound("web") },
 		want:   []string{"ready, Degraded", migrateHealthy, dbHealthy, "web Degraded 0/2: " + imageNotFound, "ImageNotFound " + firstPod + ": " + imageNotFound},
 	},
-	"a child is missing": {
+	"missing child": {
 		change: func(s *fixtures.Fixture) { s.Remove("Service", "shop-web") },
 		want:   []string{"ready, Progressing", migrateHealthy, dbHealthy, "web Progressing 2/2: Service shop-web does not exist"},
 	},
@@ -112,7 +113,7 @@ var componentCases = map[string]struct {
 		want: []string{"ready, Progressing", "migrate Progressing 0/0: Job " + jobName() + " does not exist",
 			"db Progressing 0/0: StatefulSet shop-db does not exist", "web Progressing 0/0: Deployment shop-web does not exist"},
 	},
-	"a job that is done has nothing to explain, whatever its tries came to": {
+	"completed job has no causes despite failed attempts": {
 		change: func(s *fixtures.Fixture) {
 			p := s.Pods("migrate")[0].DeepCopy()
 			p.Name, p.UID, p.Status = p.Name+"-before", "before", corev1.PodStatus{Phase: corev1.PodFailed}
@@ -121,16 +122,17 @@ var componentCases = map[string]struct {
 		},
 		want: []string{"ready, Healthy", migrateHealthy, dbHealthy, webHealthy},
 	},
-	"a job that is done and whose pods are gone": {
+	"completed job without pods": {
 		change: func(s *fixtures.Fixture) { s.Remove("Pod", s.Pods("migrate")[0].Name) },
 		want:   []string{"ready, Healthy", migrateHealthy, dbHealthy, webHealthy},
 	},
-	"a job that runs": {
+	"running job": {
 		change: func(s *fixtures.Fixture) {
 			fixtures.Get[*batchv1.Job](s, jobName()).Status = batchv1.JobStatus{Active: 1}
 			s.Pods("migrate")[0].Status.Phase = corev1.PodRunning
 		},
-		want: []string{"ready, Progressing", "migrate Progressing 0/1: Job demo/" + jobName() + " waits for its pods to end", dbHealthy, webHealthy},
+		want: []string{"ready, Progressing", "migrate Progressing 0/1: Job demo/" + jobName() + " waits for its pods to complete", dbHealthy,
+			webHealthy},
 	},
 	"pods of an earlier Job of the same name": {
 		change: func(s *fixtures.Fixture) {
@@ -139,57 +141,60 @@ var componentCases = map[string]struct {
 			p.OwnerReferences[0].UID = "earlier"
 			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
 		},
-		want: []string{"ready, Progressing", "migrate Progressing 0/1: Job demo/" + jobName() + " waits for its pods to end", dbHealthy, webHealthy},
+		want: []string{"ready, Progressing", "migrate Progressing 0/1: Job demo/" + jobName() + " waits for its pods to complete", dbHealthy,
+			webHealthy},
 	},
 	"suspended": {
 		change: func(s *fixtures.Fixture) {
 			s.Components[2].Suspended = true
 			s.SetReadyCondition("True", "Reconciled", "Everything runs as declared; suspended: 1 of 3 components")
 		},
-		want: []string{"ready, Suspended", migrateHealthy, dbHealthy, "web Suspended 2/2: It is suspended: nothing is repaired or updated"},
+		want: []string{"ready, Suspended", migrateHealthy, dbHealthy,
+			"web Suspended 2/2: Suspended: drift is not corrected and updates are not applied"},
 	},
-	"suspended while something is missing": {
+	"suspended with a missing child": {
 		change: func(s *fixtures.Fixture) {
 			s.Components[2].Suspended = true
 			s.Remove("Service", "shop-web")
 		},
-		want: []string{"ready, Progressing", migrateHealthy, dbHealthy, "web Progressing 2/2: Service shop-web does not exist; it is suspended, so nothing is repaired"},
+		want: []string{"ready, Progressing", migrateHealthy, dbHealthy,
+			"web Progressing 2/2: Service shop-web does not exist; suspended, so drift is not corrected"},
 	},
-	"suspended while something is broken": {
+	"suspended with an error": {
 		change: func(s *fixtures.Fixture) {
 			s.Components[2].Suspended = true
 			s.SetImageNotFound("web")
 		},
 		want: []string{"ready, Degraded", migrateHealthy, dbHealthy, "web Degraded 0/2: " + imageNotFound, "ImageNotFound " + firstPod + ": " + imageNotFound},
 	},
-	"what may not be read is neither missing nor healthy": {
+	"forbidden kinds are unknown": {
 		change: func(s *fixtures.Fixture) { s.ForbiddenKinds = []string{"Deployment", "Pod", "ReplicaSet"} },
-		want:   []string{"ready, Unknown", migrateHealthy, dbHealthy, "web Unknown 0/0: Deployment shop-web was not looked at"},
+		want:   []string{"ready, Unknown", migrateHealthy, dbHealthy, "web Unknown 0/0: Deployment shop-web was not checked"},
 	},
-	"a setting that may not be read": {
+	"forbidden passive kind": {
 		change: func(s *fixtures.Fixture) { s.ForbiddenKinds = []string{"PodDisruptionBudget"} },
 		want:   []string{"ready, Healthy", migrateHealthy, dbHealthy, webHealthy},
 	},
-	"pods that may not be read do not hide their workload": {
+	"forbidden pods do not hide their workload": {
 		change: func(s *fixtures.Fixture) {
 			s.SetImageNotFound("web")
 			s.ForbiddenKinds = []string{"Pod"}
 		},
 		want: []string{"ready, Progressing", migrateHealthy, dbHealthy, "web Progressing 0/2: " + webProgressing},
 	},
-	"a child of somebody else": {
+	"object of another owner": {
 		change: func(s *fixtures.Fixture) {
 			fixtures.Get[*corev1.Service](s, "shop-web").OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "shop", UID: "other", Controller: new(true)}}
 		},
 		want: []string{"ready, Progressing", migrateHealthy, dbHealthy, "web Progressing 2/2: Service shop-web does not exist"},
 	},
-	"a child whose reference was taken off": {
+	"child without an owner reference": {
 		change: func(s *fixtures.Fixture) { fixtures.Get[*corev1.Service](s, "shop-web").OwnerReferences = nil },
 		want:   []string{"ready, Healthy", migrateHealthy, dbHealthy, webHealthy},
 	},
 }
 
-// jobName ends with a hash of the job's spec.
+// jobName returns the name of the Job, which ends with a hash of its spec.
 func jobName() string {
 	return fixtures.New("appstack", "shop", shopSpec).Component("migrate").Workload.Name
 }
@@ -206,8 +211,8 @@ func TestComponentHealth(t *testing.T) {
 	}
 }
 
-// A name alone does not make an object ours: the AppStack cm wants what the CloudManager cm
-// has already, down to the labels of the pods.
+// Two applications of the same name conflict: the AppStack cm desires objects that the CloudManager cm
+// owns, with the same pod labels.
 func TestNameConflictHidesPodsOfOtherApplication(t *testing.T) {
 	other := fixtures.New("cloudmanager", "cm", `
 front: {deployment: {image: "front:1"}}
@@ -225,7 +230,7 @@ components:
 	s.Run("web")
 	s.Objects = append(s.Objects, other.Objects...)
 	if got, want := s.Component("db").WorkloadID, other.Component("db").WorkloadID; got != want {
-		t.Fatalf("the scene shows nothing: workloads are %q and %q", got, want)
+		t.Fatalf("no conflict: workloads are %q and %q", got, want)
 	}
 	v := inspect.Evaluate(s.Input())
 	want := []string{"not ready, Degraded",
@@ -241,8 +246,9 @@ components:
 			}
 		}
 	}
-	if got := formatView(inspect.Evaluate(other.Input())); !slices.Contains(got, `front Degraded 0/1: Image "front:1" does not exist in its registry (container app of pod cm-front-6d5f7c8b9-x0k4z)`) {
-		t.Errorf("the other application lost its own pods: %s", strings.Join(got, "\n"))
+	if got := formatView(inspect.Evaluate(other.Input())); !slices.Contains(got,
+		`front Degraded 0/1: Image "front:1" does not exist in its registry (container app of Pod cm-front-6d5f7c8b9-x0k4z)`) {
+		t.Errorf("other application lacks its own pods: %s", strings.Join(got, "\n"))
 	}
 }
 
@@ -257,7 +263,7 @@ func TestSameNameOfDifferentKinds(t *testing.T) {
 		t.Errorf("the stack (-want +got):\n%s", diff)
 	}
 	service.Objects = stack.Objects
-	const imageMissingInShop = imageMissing + " (container app of pod shop-6d5f7c8b9-x0k4z)"
+	const imageMissingInShop = imageMissing + " (container app of Pod shop-6d5f7c8b9-x0k4z)"
 	want := []string{"ready, Degraded", "shop Degraded 0/2: " + imageMissingInShop, "ImageNotFound Pod/shop-6d5f7c8b9-x0k4z: " + imageMissingInShop}
 	if diff := cmp.Diff(want, formatView(inspect.Evaluate(service.Input()))); diff != "" {
 		t.Errorf("the service (-want +got):\n%s", diff)
@@ -296,8 +302,7 @@ func formatTree(nodes []inspect.Node, indent string) []string {
 	return out
 }
 
-// Revisions before the current one are history, and whom a Service leads to is read only when
-// something is wrong.
+// ReplicaSets of earlier revisions and EndpointSlices are not shown.
 func TestTreeOmitsOldReplicaSetsAndEndpointSlices(t *testing.T) {
 	s := newShop()
 	service := fixtures.Get[*corev1.Service](s, "shop-web")
@@ -314,21 +319,21 @@ func TestTreeOmitsOldReplicaSetsAndEndpointSlices(t *testing.T) {
 	}
 }
 
-// Looking again is worth it when a grace period ends.
+// The view is evaluated again when a grace period ends.
 func TestRecheckAfterGracePeriod(t *testing.T) {
 	s := newShop()
 	s.App.SetGeneration(2)
 	s.App.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: new(fixtures.Ago(5 * time.Second))}})
 	v := inspect.Evaluate(s.Input())
 	if want := fixtures.Now.Add(10 * time.Second); !v.RecheckAt.Equal(want) {
-		t.Errorf("look again at %s, want %s", v.RecheckAt, want)
+		t.Errorf("recheck at %s, want %s", v.RecheckAt, want)
 	}
 	if len(v.Causes) > 0 {
-		t.Errorf("the operator has 15 s; got %v", v.Causes)
+		t.Errorf("causes %v within the grace period of 15 s", v.Causes)
 	}
 }
 
-// since is when the operator saw it first: a pod that crashes again and again says less.
+// The status has the first time; each restart of a crashing pod updates its conditions.
 func TestSinceIsTakenFromStatus(t *testing.T) {
 	s := newShop()
 	s.SetImageNotFound("web")

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// resolveWaits finds out who holds whom back: the operator says who waits, the dependencies that are
-// not satisfied are for whom.
+// resolveWaits determines which components wait for which dependencies: the status tells which components
+// wait, and they wait for their dependencies that are not satisfied.
 func (v *View) resolveWaits(in Input, index *appIndex) {
 	if in.Stack == nil {
 		return
@@ -41,8 +41,8 @@ func (v *View) resolveWaits(in Input, index *appIndex) {
 	}
 }
 
-// blocksDependents says whether others wait for a component. Of one that could not be looked at the
-// operator's word counts.
+// blocksDependents reports whether dependents wait for a component. If its workload could not be read, the
+// status reported by the operator counts.
 func blocksDependents(in Input, index *appIndex, name string, reported appsapi.ComponentStatus) bool {
 	i := slices.IndexFunc(in.Components, func(c desired.Component) bool { return c.Name == name })
 	switch {
@@ -54,13 +54,13 @@ func blocksDependents(in Input, index *appIndex, name string, reported appsapi.C
 	return !health.Satisfied(index.children[in.Components[i].Workload])
 }
 
-// setWaiting says in words that a component waits; said is what the operator says, and runs
-// whether what it was before the change still runs.
+// setWaiting marks a component as waiting. reported is the message of the operator, and running tells
+// whether its previous revision is running.
 func (c *Component) setWaiting(reported string, running bool) {
 	if c.topError() != nil {
-		return // what is broken here is worth more
+		return // an error of the component itself is more important
 	}
-	// Not every wait is for a component: an earlier run of a job has to end first, too.
+	// A component can also wait for something else, such as the previous run of a job.
 	ownMessage, isOwn := strings.CutPrefix(reported, fmt.Sprintf("Component %q: ", c.Name))
 	switch {
 	case len(c.WaitsFor) > 0 && running:
@@ -72,7 +72,7 @@ func (c *Component) setWaiting(reported string, running bool) {
 	}
 }
 
-// addWaitCauses gives everybody who waits a cause that ends with what is at the bottom of it.
+// addWaitCauses adds a cause to each waiting component, with the chain of dependencies down to the root cause.
 func (v *View) addWaitCauses(in Input) {
 	blockers := map[string]*blocker{}
 	waits := map[string]explain.Cause{}
@@ -80,15 +80,15 @@ func (v *View) addWaitCauses(in Input) {
 		if len(c.WaitsFor) > 0 {
 			m := v.followWaits(&c, blockers)
 			waits[c.Name] = explain.Cause{
-				Code: explain.DependencyWait, Object: v.appRef(in), Path: "status.components", Value: c.Name, Since: m.since,
-				Message: m.message, Fix: fmt.Sprintf("See to %s; %s goes on by itself.", m.component, c.Name),
+				Code: explain.DependencyWait, Object: appRef(in), Path: "status.components", Value: c.Name, Since: m.since,
+				Message: m.message, Fix: fmt.Sprintf("Fix %s; %s then continues automatically.", m.component, c.Name),
 			}
 		}
 	}
 	for i := range v.Components {
 		c := &v.Components[i]
 		if wait, ok := waits[c.Name]; ok {
-			// After what is broken here, before what is only worth knowing.
+			// Insert after errors and before notices.
 			at := len(c.Causes)
 			if n := slices.IndexFunc(c.Causes, func(x explain.Cause) bool { return x.Severity != explain.Error }); n >= 0 {
 				at = n
@@ -98,23 +98,23 @@ func (v *View) addWaitCauses(in Input) {
 	}
 }
 
-// blocker is what is the matter with a component, in words that end at the bottom of it.
+// blocker describes why a component blocks its dependents, down to the root cause.
 type blocker struct {
-	// component is the one at the bottom.
+	// component is the component with the root cause.
 	component, message string
 	since              time.Time
-	// broken says that it does not go on by itself.
+	// broken is set if the component needs a fix.
 	broken bool
 }
 
-// blockerOf is what others who wait for a component have to know.
+// blockerOf returns why a component blocks its dependents.
 func (v *View) blockerOf(name string, blockers map[string]*blocker) *blocker {
 	if m := blockers[name]; m != nil {
 		return m
 	}
 	c := v.Component(name)
 	m := &blocker{component: name, message: c.Message, since: v.Since}
-	blockers[name] = m // two that wait for each other meet here
+	blockers[name] = m // stops at cycles
 	switch top := c.topError(); {
 	case top != nil:
 		m.message, m.since, m.broken = top.Message, top.Since, true
@@ -126,8 +126,8 @@ func (v *View) blockerOf(name string, blockers map[string]*blocker) *blocker {
 	return m
 }
 
-// followWaits follows those that a component waits for: to what is broken, and only without that
-// to what is on its way.
+// followWaits follows the dependencies of a component, preferring a broken dependency over one that is
+// progressing.
 func (v *View) followWaits(c *Component, blockers map[string]*blocker) *blocker {
 	var found *blocker
 	for _, dep := range c.WaitsFor {

@@ -18,7 +18,7 @@ components:
 - {name: db, service: {image: "shop/db:1"}}
 - {name: identity, dependsOn: [db], service: {image: "shop/identity:1"}}
 - {name: front, dependsOn: [identity], service: {image: "shop/front:1"}}`
-	// diamondSpec has two ways from front to db, and one to a cache that nothing is wrong with.
+	// diamondSpec has two paths from front to db, and a healthy cache.
 	diamondSpec = `
 components:
 - {name: front, dependsOn: [auth, cart], service: {image: "shop/front:1"}}
@@ -26,17 +26,17 @@ components:
 - {name: cart, dependsOn: [db, cache], service: {image: "shop/cart:1"}}
 - {name: cache, service: {image: "shop/cache:1"}}
 - {name: db, service: {image: "shop/db:1"}}`
-	dbImageMissing = `Image "shop/db:1" does not exist in its registry (container app of pod shop-db-6d5f7c8b9-x0k4z)`
+	dbImageMissing = `Image "shop/db:1" does not exist in its registry (container app of Pod shop-db-6d5f7c8b9-x0k4z)`
 )
 
 func TestWaitCauses(t *testing.T) {
 	tests := map[string]struct {
 		spec   string
 		change func(*fixtures.Fixture)
-		want   []string // components that wait: for whom, what they say, their cause and its fix
+		want   []string // waiting components: dependencies, message, cause and fix
 		health string
 	}{
-		"a chain of three ends with what is broken": {
+		"chain of three ends at the broken component": {
 			spec: chainSpec,
 			change: func(s *fixtures.Fixture) {
 				s.Run("db")
@@ -45,12 +45,13 @@ func TestWaitCauses(t *testing.T) {
 				s.SetWaiting("front", "identity")
 			},
 			want: []string{
-				"identity [db] Waiting: waits for db", "identity waits for db: " + dbImageMissing, "See to db; identity goes on by itself.",
-				"front [identity] Waiting: waits for identity", "front waits for identity: identity waits for db: " + dbImageMissing, "See to db; front goes on by itself.",
+				"identity [db] Waiting: waits for db", "identity waits for db: " + dbImageMissing, "Fix db; identity then continues automatically.",
+				"front [identity] Waiting: waits for identity", "front waits for identity: identity waits for db: " + dbImageMissing,
+				"Fix db; front then continues automatically.",
 			},
 			health: "Degraded",
 		},
-		"a chain of three ends with what is on its way": {
+		"chain of three ends at the progressing component": {
 			spec: chainSpec,
 			change: func(s *fixtures.Fixture) {
 				s.Run("db")
@@ -59,12 +60,15 @@ func TestWaitCauses(t *testing.T) {
 				s.SetWaiting("front", "identity")
 			},
 			want: []string{
-				"identity [db] Waiting: waits for db", "identity waits for db: Deployment demo/shop-db waits for its pods to become ready", "See to db; identity goes on by itself.",
-				"front [identity] Waiting: waits for identity", "front waits for identity: identity waits for db: Deployment demo/shop-db waits for its pods to become ready", "See to db; front goes on by itself.",
+				"identity [db] Waiting: waits for db", "identity waits for db: Deployment demo/shop-db waits for its pods to become ready",
+				"Fix db; identity then continues automatically.",
+				"front [identity] Waiting: waits for identity",
+				"front waits for identity: identity waits for db: Deployment demo/shop-db waits for its pods to become ready",
+				"Fix db; front then continues automatically.",
 			},
 			health: "Progressing",
 		},
-		"of two ways down, the one to what is broken": {
+		"path to the broken component is preferred": {
 			spec: diamondSpec,
 			change: func(s *fixtures.Fixture) {
 				s.Run("db", "cache")
@@ -75,13 +79,15 @@ func TestWaitCauses(t *testing.T) {
 				s.SetWaiting("front", "auth")
 			},
 			want: []string{
-				"front [auth cart] Waiting: waits for auth, cart", "front waits for cart: cart waits for db: " + dbImageMissing, "See to db; front goes on by itself.",
-				"auth [cache] Waiting: waits for cache", "auth waits for cache: Deployment demo/shop-cache waits for its pods to become ready", "See to cache; auth goes on by itself.",
-				"cart [cache db] Waiting: waits for cache, db", "cart waits for db: " + dbImageMissing, "See to db; cart goes on by itself.",
+				"front [auth cart] Waiting: waits for auth, cart", "front waits for cart: cart waits for db: " + dbImageMissing,
+				"Fix db; front then continues automatically.",
+				"auth [cache] Waiting: waits for cache", "auth waits for cache: Deployment demo/shop-cache waits for its pods to become ready",
+				"Fix cache; auth then continues automatically.",
+				"cart [cache db] Waiting: waits for cache, db", "cart waits for db: " + dbImageMissing, "Fix db; cart then continues automatically.",
 			},
 			health: "Degraded",
 		},
-		"both ways of a diamond lead to the same": {
+		"both paths of a diamond end at the same component": {
 			spec: diamondSpec,
 			change: func(s *fixtures.Fixture) {
 				s.Run("db", "cache")
@@ -91,22 +97,24 @@ func TestWaitCauses(t *testing.T) {
 				s.Run("auth")
 			},
 			want: []string{
-				"front [cart] Waiting: waits for cart", "front waits for cart: cart waits for db: " + dbImageMissing, "See to db; front goes on by itself.",
-				"cart [db] Waiting: waits for db", "cart waits for db: " + dbImageMissing, "See to db; cart goes on by itself.",
+				"front [cart] Waiting: waits for cart", "front waits for cart: cart waits for db: " + dbImageMissing,
+				"Fix db; front then continues automatically.",
+				"cart [db] Waiting: waits for db", "cart waits for db: " + dbImageMissing, "Fix db; cart then continues automatically.",
 			},
 			health: "Degraded",
 		},
-		"its own pods are fine: only the change waits": {
+		"running pods, only the change waits": {
 			spec: chainSpec,
 			change: func(s *fixtures.Fixture) {
 				s.RunAll()
 				s.SetImageNotFound("db")
 				s.SetWaiting("identity", "db")
 			},
-			want:   []string{"identity [db] Waiting: its latest change waits for db", "identity waits for db: " + dbImageMissing, "See to db; identity goes on by itself."},
+			want: []string{"identity [db] Waiting: its latest change waits for db", "identity waits for db: " + dbImageMissing,
+				"Fix db; identity then continues automatically."},
 			health: "Degraded",
 		},
-		"what is broken of itself is said first": {
+		"error of the component itself comes first": {
 			spec: chainSpec,
 			change: func(s *fixtures.Fixture) {
 				s.RunAll()
@@ -114,11 +122,11 @@ func TestWaitCauses(t *testing.T) {
 				s.SetCrashLoop("identity", 3, "")
 				s.SetWaiting("identity", "db")
 			},
-			want: []string{"identity [db] Degraded: Container app of pod shop-identity-6d5f7c8b9-x0k4z crashes: it exited with code 3",
-				"identity waits for db: " + dbImageMissing, "See to db; identity goes on by itself."},
+			want: []string{"identity [db] Degraded: Container app of Pod shop-identity-6d5f7c8b9-x0k4z crashes: it exited with code 3",
+				"identity waits for db: " + dbImageMissing, "Fix db; identity then continues automatically."},
 			health: "Degraded",
 		},
-		"what is only worth knowing does not hide that it waits": {
+		"notice does not hide the wait": {
 			spec: strings.Replace(chainSpec, `"shop/identity:1"`, `"shop/identity:1", replicas: 0`, 1),
 			change: func(s *fixtures.Fixture) {
 				s.RunAll()
@@ -128,12 +136,13 @@ func TestWaitCauses(t *testing.T) {
 				fixtures.Get[*appsv1.Deployment](s, "shop-identity").Generation = 2
 			},
 			want: []string{
-				"identity [db] Waiting: waits for db", "identity waits for db: " + dbImageMissing, "See to db; identity goes on by itself.",
-				"front [identity] Waiting: its latest change waits for identity", "front waits for identity: identity waits for db: " + dbImageMissing, "See to db; front goes on by itself.",
+				"identity [db] Waiting: waits for db", "identity waits for db: " + dbImageMissing, "Fix db; identity then continues automatically.",
+				"front [identity] Waiting: its latest change waits for identity", "front waits for identity: identity waits for db: " + dbImageMissing,
+				"Fix db; front then continues automatically.",
 			},
 			health: "Degraded",
 		},
-		"the operator has not noticed yet that it need not wait": {
+		"dependency is satisfied, but not observed yet": {
 			spec: chainSpec,
 			change: func(s *fixtures.Fixture) {
 				s.Run("db")
@@ -141,7 +150,7 @@ func TestWaitCauses(t *testing.T) {
 			},
 			health: "Progressing",
 		},
-		"nobody waits for what the operator lets go on": {
+		"component that does not wait": {
 			spec: chainSpec,
 			change: func(s *fixtures.Fixture) {
 				s.RunAll()
@@ -149,7 +158,7 @@ func TestWaitCauses(t *testing.T) {
 			},
 			health: "Degraded",
 		},
-		"nobody waits for what runs on a schedule": {
+		"scheduled job does not block": {
 			spec: `
 components:
 - {name: nightly, job: {image: "shop/nightly:1", schedule: "0 3 * * *"}}
@@ -160,10 +169,11 @@ components:
 				s.SetImageNotFound("db")
 				s.SetWaiting("front", "db")
 			},
-			want:   []string{"front [db] Waiting: waits for db", "front waits for db: " + dbImageMissing, "See to db; front goes on by itself."},
+			want: []string{"front [db] Waiting: waits for db", "front waits for db: " + dbImageMissing,
+				"Fix db; front then continues automatically."},
 			health: "Degraded",
 		},
-		"of what may not be read the operator's word counts": {
+		"status counts for forbidden kinds": {
 			spec: diamondSpec,
 			change: func(s *fixtures.Fixture) {
 				s.RunAll()
@@ -172,7 +182,8 @@ components:
 				s.SetComponentStatus("db", "Degraded", "ComponentDegraded", dbImageMissing)
 				s.SetWaiting("cart", "db")
 			},
-			want:   []string{"cart [db] Waiting: waits for db", "cart waits for db: Deployment shop-db was not looked at", "See to db; cart goes on by itself."},
+			want: []string{"cart [db] Waiting: waits for db", "cart waits for db: Deployment shop-db was not checked",
+				"Fix db; cart then continues automatically."},
 			health: "Unknown",
 		},
 	}
@@ -183,10 +194,10 @@ components:
 			tc.change(s)
 			v := inspect.Evaluate(s.Input())
 			if diff := cmp.Diff(tc.want, formatWaits(v)); diff != "" {
-				t.Errorf("who waits (-want +got):\n%s", diff)
+				t.Errorf("waits (-want +got):\n%s", diff)
 			}
 			if string(v.Health) != tc.health {
-				t.Errorf("health of the whole: got %s, want %s", v.Health, tc.health)
+				t.Errorf("health of the application: got %s, want %s", v.Health, tc.health)
 			}
 		})
 	}
@@ -208,14 +219,15 @@ func formatWaits(v inspect.View) []string {
 	return out
 }
 
-// A job waits for its run before, too, which is no component.
+// A job also waits for its previous run, which is no component.
 func TestJobWaitsForPreviousRun(t *testing.T) {
 	s := newShop()
 	s.Remove("Job", jobName())
-	s.SetReadyCondition("False", "WaitingForDependency", `Component "migrate": its run before, Job shop-migrate-1, has to end first`)
-	s.SetComponentStatus("migrate", "Waiting", "WaitingForDependency", `Component "migrate": its run before, Job shop-migrate-1, has to end first`)
+	s.SetReadyCondition("False", "WaitingForDependency", `Component "migrate": its previous run (Job shop-migrate-1) has not finished`)
+	s.SetComponentStatus("migrate", "Waiting", "WaitingForDependency",
+		`Component "migrate": its previous run (Job shop-migrate-1) has not finished`)
 	v := inspect.Evaluate(s.Input())
-	if c := v.Component("migrate"); c.Health != inspect.Waiting || c.Message != "its run before, Job shop-migrate-1, has to end first" {
+	if c := v.Component("migrate"); c.Health != inspect.Waiting || c.Message != "its previous run (Job shop-migrate-1) has not finished" {
 		t.Errorf("got %s: %s", c.Health, c.Message)
 	}
 }

@@ -14,20 +14,20 @@ type container struct {
 	pod       *corev1.Pod
 	component string
 	name      string
-	// id is that of the run; empty before the first one.
+	// id is the container ID of the run; empty before the first run.
 	id string
-	// waitReason is why it does not run.
+	// waitReason is why it is not running.
 	waitReason string
 	running    bool
 	restarts   int32
 }
 
-// runKey tells runs apart.
+// runKey identifies a run.
 type runKey struct{ pod, container, run string }
 
 func (c container) key() runKey { return runKey{string(c.pod.UID), c.name, c.id} }
 
-// String is what lines begin with, and messages.
+// String returns the prefix of lines and messages.
 func (c container) String() string {
 	if c.component == "" {
 		return c.pod.Name + " " + c.name
@@ -35,8 +35,7 @@ func (c container) String() string {
 	return c.component + "/" + podSuffix(c.pod) + " " + c.name
 }
 
-// podSuffix is what tells a pod from the others of its component: its name without that of the
-// child that it is of.
+// podSuffix returns the name of a pod without the name of its workload.
 func podSuffix(pod *corev1.Pod) string {
 	ref := metav1.GetControllerOf(pod)
 	if ref == nil {
@@ -49,8 +48,8 @@ func podSuffix(pod *corev1.Pod) string {
 	return strings.TrimPrefix(pod.Name, child+"-")
 }
 
-// containersOf are the containers of a pod in the order in which they start. name chooses
-// one; empty means all.
+// containersOf returns the containers of a pod in the order in which they start. An empty name selects
+// all.
 func containersOf(pod *corev1.Pod, component, name string) []container {
 	var names []string
 	for i := range pod.Spec.InitContainers {
@@ -82,7 +81,7 @@ func containersOf(pod *corev1.Pod, component, name string) []container {
 	return out
 }
 
-// podWaitReason is why no container of a pod runs yet.
+// podWaitReason returns why no container of a pod is running yet.
 func podWaitReason(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

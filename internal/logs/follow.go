@@ -9,31 +9,31 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// retryInterval is how long a log that ended too early is left alone.
+// retryInterval is the delay before a stream that ended early is retried.
 const retryInterval = time.Second
 
-// follower follows the containers that there are. It never asks what changed: each time it
-// is given all of them, and starts what is not followed.
+// follower follows all current containers. On each change it receives the full list and starts the
+// missing streams.
 type follower struct {
 	*mux
 	state    map[runKey]*followState
-	notified map[string]bool // messages, so that each is said once
+	notified map[string]bool // messages that were already reported
 	ended    chan streamEnd
 	synced   bool
-	skipped  int // containers that there was no room for when that was said
+	skipped  int // last reported number of containers beyond MaxStreams
 	wg       sync.WaitGroup
 }
 
-// followState is what became of a run of a container.
+// followState is the state of the stream of a container run.
 type followState struct {
 	active  bool
 	existed bool
-	last    string    // time of the last line
-	retryAt time.Time // not to be tried before
+	last    string    // timestamp of the last line
+	retryAt time.Time // earliest retry
 	done    bool
 }
 
-// streamEnd is that of a log.
+// streamEnd is the end of a stream.
 type streamEnd struct {
 	container
 	last string
@@ -44,14 +44,14 @@ func newFollower(m *mux) *follower {
 	return &follower{mux: m, state: map[runKey]*followState{}, notified: map[string]bool{}, ended: make(chan streamEnd)}
 }
 
-// run follows until the context ends. containers are those that there are now; changed says
-// that there may be others.
+// run follows until the context ends. containers returns the current containers; changed signals that they
+// may have changed.
 func (f *follower) run(ctx context.Context, changed <-chan struct{}, containers func() ([]container, error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer func() {
 		stop()
 		go func() { f.wg.Wait(); close(f.ended) }()
-		for range f.ended { // nobody waits for these any more
+		for range f.ended { // unblock the remaining streams
 		}
 	}()
 	retry := time.NewTicker(retryInterval)
@@ -59,7 +59,7 @@ func (f *follower) run(ctx context.Context, changed <-chan struct{}, containers 
 	for {
 		now, err := containers()
 		if err != nil {
-			f.notifyOnce(fmt.Sprintf("cannot tell the components of the pods: %v; trying again", err))
+			f.notifyOnce(fmt.Sprintf("cannot determine the components of the pods: %v; retrying", err))
 		} else {
 			f.sync(ctx, now)
 		}
@@ -76,7 +76,7 @@ func (f *follower) run(ctx context.Context, changed <-chan struct{}, containers 
 	}
 }
 
-// sync starts what is to be followed and is not, as far as there is room.
+// sync starts the missing streams, up to MaxStreams.
 func (f *follower) sync(ctx context.Context, containers []container) {
 	active, skipped := 0, 0
 	for _, s := range f.state {
@@ -87,7 +87,7 @@ func (f *follower) sync(ctx context.Context, containers []container) {
 	present := map[runKey]bool{}
 	for _, c := range containers {
 		if c.id == "" {
-			f.notifyOnce(fmt.Sprintf("%s cannot be read yet: %s; it follows when it runs", c, c.waitReason))
+			f.notifyOnce(fmt.Sprintf("%s has no logs yet: %s; it is followed when it starts", c, c.waitReason))
 			continue
 		}
 		present[c.key()] = true
@@ -123,7 +123,7 @@ func (f *follower) start(ctx context.Context, c container, s *followState) {
 	})
 }
 
-// handleEnd notes the end of a log. A container that runs on is read again, from where it was left.
+// handleEnd records the end of a stream. If the container is still running, the stream is resumed later.
 func (f *follower) handleEnd(e streamEnd) error {
 	s := f.state[e.key()]
 	s.active, s.last, s.retryAt = false, e.last, time.Now().Add(retryInterval)
@@ -131,16 +131,16 @@ func (f *follower) handleEnd(e streamEnd) error {
 	case isFatal(e.err):
 		return fmt.Errorf("read the log of %s: %w", e.container, e.err)
 	case apierrors.IsNotFound(e.err):
-		s.done = true // the pod is gone, as its next list will say
+		s.done = true // the pod was deleted
 	case e.err != nil:
-		f.notifyOnce(fmt.Sprintf("%s cannot be read: %v; trying again", e.container, e.err))
+		f.notifyOnce(fmt.Sprintf("%s cannot be read: %v; retrying", e.container, e.err))
 	default:
 		s.done = !e.running
 	}
 	return nil
 }
 
-// notifySkipped says how many containers are not followed, when that has changed.
+// notifySkipped reports the number of containers that are not followed, if it changed.
 func (f *follower) notifySkipped(skipped int) {
 	if skipped == f.skipped {
 		return

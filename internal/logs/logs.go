@@ -1,10 +1,10 @@
-// Package logs makes one stream of the logs of all containers of an application, or of one pod.
-// Plugin and center share it.
+// Package logs merges the logs of all containers of an application, or of one pod, into one stream.
+// The plugin and the application center share it.
 //
-//	pods ──► containers ──► one log each ──► mux: a line at a time ──► Out
+//	pods ──► containers ──► one log each ──► mux: a line at a time ──► Sink
 //
-// Safety rule: no line is cut into another, and none is given out twice after a lost connection.
-// What is not shown is said: a pod that cannot be read, and more of them than are read at once.
+// Safety rule: lines are never interleaved, and not repeated after a lost connection. Omissions are
+// reported: pods that cannot be read, and containers beyond the limit.
 package logs
 
 import (
@@ -14,34 +14,35 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
+	"github.com/holdfast-dev/holdfast/internal/kubeclient"
 )
 
-// Options say what is read.
+// Options select the logs to read.
 type Options struct {
-	// Component and Container choose; empty means all.
+	// Component and Container select by name; empty means all.
 	Component, Container string
-	// Follow goes on with what is written, until the context ends.
+	// Follow streams new lines until the context ends.
 	Follow bool
-	// Previous is what containers wrote before they were restarted.
+	// Previous reads the logs of the previous instances of restarted containers.
 	Previous bool
-	// Tail is how many lines of each container that runs already; -1 means all.
+	// Tail limits the existing lines of each running container; -1 means all.
 	Tail int64
-	// Since leaves out what is older; 0 means nothing.
+	// Since skips lines older than this duration; 0 means no limit.
 	Since time.Duration
-	// MaxStreams is how many containers are followed at once.
+	// MaxStreams limits the containers that are followed at the same time.
 	MaxStreams int
-	// MaxContainers is how many containers are read when they are not followed; 0 means all.
+	// MaxContainers limits the containers that are read without Follow; 0 means no limit.
 	MaxContainers int
-	// Hints are the next steps in the words of who asks.
+	// Hints are next steps in the terms of the caller.
 	Hints Hints
 }
 
-// Hints are the next steps that depend on how somebody asks.
+// Hints are next steps that depend on the caller, for example on its flags.
 type Hints struct {
-	// SelectFewer is how to choose, or to follow more.
+	// SelectFewer explains how to select fewer containers, or to raise the limit.
 	SelectFewer string
-	// OmitPrevious is how to read what is not over.
+	// OmitPrevious explains how to read the logs of the current containers.
 	OmitPrevious string
 }
 
@@ -50,31 +51,31 @@ type Line struct {
 	Component string `json:"component,omitempty"`
 	Pod       string `json:"pod"`
 	Container string `json:"container"`
-	// Time is when it was written; what the API server itself says has none.
+	// Time is the timestamp of the line; messages of the API server itself have none.
 	Time string `json:"time,omitempty"`
 	Text string `json:"text"`
-	// Prefix is all that in short, for people.
+	// Prefix is a short form of component, pod and container for terminals.
 	Prefix string `json:"-"`
 }
 
-// Sink is where lines go, one at a time.
+// Sink receives lines one at a time.
 type Sink interface {
-	// WriteLine gives out a line. An error means that nobody reads any more.
+	// WriteLine writes a line. An error means that the reader has gone.
 	WriteLine(line Line) error
-	// Notify gives out a sentence about what cannot be shown.
+	// Notify reports omissions and errors.
 	Notify(sentence string)
 }
 
-// StreamApplication reads the logs of all pods of an application.
-func StreamApplication(ctx context.Context, c client.Reader, pods kubernetes.Interface, app application.Application, o Options, out Sink) error {
-	r := &reader{Reader: c, pods: pods, namespace: app.GetNamespace(), app: app, options: o, otherWorkloads: map[application.WorkloadKey]bool{}}
+// StreamApplication streams the logs of all pods of an application.
+func StreamApplication(ctx context.Context, c client.Reader, pods kubernetes.Interface, app appkind.Application, o Options, out Sink) error {
+	r := &reader{Reader: c, pods: pods, namespace: app.GetNamespace(), app: app, options: o, otherWorkloads: map[kubeclient.WorkloadKey]bool{}}
 	if err := r.loadWorkloads(ctx); err != nil {
 		return err
 	}
 	return r.run(ctx, out)
 }
 
-// StreamPod reads the logs of one pod.
+// StreamPod streams the logs of one pod.
 func StreamPod(ctx context.Context, c client.Reader, pods kubernetes.Interface, namespace, name string, o Options, out Sink) error {
 	r := &reader{Reader: c, pods: pods, namespace: namespace, pod: name, options: o}
 	return r.run(ctx, out)

@@ -20,28 +20,27 @@ type logOpener interface {
 	open(context.Context, *corev1.Pod, *corev1.PodLogOptions) (io.ReadCloser, error)
 }
 
-// mux makes one stream of many logs.
+// mux merges the logs of containers into one stream.
 type mux struct {
 	options Options
 	opener  logOpener
 	out     Sink
 
-	mu sync.Mutex // one line at a time
+	mu sync.Mutex // serializes lines
 }
 
-// maxLine is how much of a line is waited for: one that never ends must not fill the memory.
+// maxLine limits the buffered part of a line, so that an endless line does not fill the memory.
 const maxLine = 1 << 20
 
-// copyLog prints the log of a container from where it was left, and returns where it leaves it:
-// the time of the last line. Lines are asked for with their times, which tell those that were
-// printed before the connection was lost; the API server cannot be asked for less than a
-// second.
+// copyLog prints the log of a container after the timestamp last, and returns the timestamp of the last
+// printed line. Lines are requested with timestamps to skip lines that were printed before a connection
+// was lost: the API server only filters by full seconds.
 func (m *mux) copyLog(ctx context.Context, c container, o corev1.PodLogOptions, last string) (string, error) {
 	o.Container, o.Timestamps = c.name, true
 	if last != "" {
 		since, err := time.Parse(time.RFC3339Nano, last)
 		if err != nil {
-			return last, fmt.Errorf("a line of time %q: %w", last, err)
+			return last, fmt.Errorf("parse timestamp %q of a log line: %w", last, err)
 		}
 		o.SinceTime, o.SinceSeconds, o.TailLines = new(metav1.NewTime(since.Truncate(time.Second))), nil, nil
 	}
@@ -79,7 +78,7 @@ func (m *mux) copyLog(ctx context.Context, c container, o corev1.PodLogOptions, 
 	}
 }
 
-// splitTimestamp takes the time off a line. What the API server itself says has none.
+// splitTimestamp splits the timestamp from a line. Messages of the API server itself have none.
 func splitTimestamp(line string) (timestamp, text string) {
 	timestamp, text, ok := strings.Cut(line, " ")
 	if !ok {
@@ -91,7 +90,7 @@ func splitTimestamp(line string) (timestamp, text string) {
 	return timestamp, text
 }
 
-// isLater compares two times as containers write them, the fraction without its zeros.
+// isLater compares two RFC 3339 timestamps whose fractions can differ in length.
 func isLater(a, b string) bool {
 	ta, errA := time.Parse(time.RFC3339Nano, a)
 	tb, errB := time.Parse(time.RFC3339Nano, b)
@@ -108,7 +107,7 @@ func (m *mux) printLine(line Line, timestamp, text string) error {
 	return nil
 }
 
-// sinkError means that nobody reads any more.
+// sinkError is an error of the sink: the reader has gone.
 type sinkError struct{ error }
 
 func (e sinkError) Unwrap() error { return e.error }
@@ -119,7 +118,7 @@ func (m *mux) notify(format string, args ...any) {
 	m.out.Notify(fmt.Sprintf(format, args...))
 }
 
-// logOptions are those of a container; existed says that it was there when we began.
+// logOptions returns the options for a container; existed is set if it existed at the start of the stream.
 func (m *mux) logOptions(existed bool) corev1.PodLogOptions {
 	o := corev1.PodLogOptions{Follow: m.options.Follow, Previous: m.options.Previous}
 	if m.options.Since > 0 {
@@ -131,13 +130,13 @@ func (m *mux) logOptions(existed bool) corev1.PodLogOptions {
 	return o
 }
 
-// isFatal says whether an error is about all pods, and the next one is not worth asking.
+// isFatal reports whether an error affects all pods, so that reading others is useless.
 func isFatal(err error) bool {
 	var unprintable sinkError
 	return errors.As(err, &unprintable) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
-// printOnce prints the logs of containers one after the other.
+// printOnce prints the logs of the containers one after the other.
 func (m *mux) printOnce(ctx context.Context, containers []container) error {
 	read := 0
 	for _, c := range containers {
@@ -145,7 +144,7 @@ func (m *mux) printOnce(ctx context.Context, containers []container) error {
 		case m.options.Previous && c.restarts == 0:
 			continue
 		case c.id == "":
-			m.notify("%s cannot be read yet: %s; kubectl describe pod %s -n %s says more", c, c.waitReason, c.pod.Name, c.pod.Namespace)
+			m.notify("%s has no logs yet: %s; for details: kubectl describe pod %s -n %s", c, c.waitReason, c.pod.Name, c.pod.Namespace)
 			continue
 		case m.options.MaxContainers > 0 && read == m.options.MaxContainers:
 			m.notify("read %d of %d containers; %s", read, len(containers), m.options.Hints.SelectFewer)
@@ -155,7 +154,7 @@ func (m *mux) printOnce(ctx context.Context, containers []container) error {
 		_, err := m.copyLog(ctx, c, m.logOptions(true), "")
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // Ctrl-C is no error
+			return nil //nolint:nilerr // canceled by the user
 		case isFatal(err):
 			return fmt.Errorf("read the log of %s: %w", c, err)
 		case err != nil:

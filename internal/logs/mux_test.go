@@ -20,19 +20,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fakeLogs are logs as a kubelet would give them, by pod and container. TestStories has a
-// played kubelet behind a real API server; a real one is in the journeys.
+// fakeLogs are logs of a fake kubelet by pod and container. The tests of the CLI verb use a simulated
+// kubelet behind a real API server; test/e2e uses a real one.
 type fakeLogs struct {
 	mu sync.Mutex
-	// logs are what is answered, one after the other; the last one again and again.
+	// logs are returned in order; the last one is repeated.
 	logs     map[string][]fakeLog
 	requests []string
 }
 
-// fakeLog is one answer.
+// fakeLog is one response.
 type fakeLog struct {
 	text string
-	// open logs go on until they are closed.
+	// open keeps the stream open until it is closed.
 	open chan struct{}
 	err  error
 }
@@ -54,7 +54,7 @@ func (f *fakeLogs) open(ctx context.Context, pod *corev1.Pod, o *corev1.PodLogOp
 	f.requests = append(f.requests, request)
 	logs := f.logs[name]
 	if len(logs) == 0 {
-		return nil, fmt.Errorf("nobody wrote %s", name)
+		return nil, fmt.Errorf("no log for %s", name)
 	}
 	l := logs[0]
 	if len(logs) > 1 {
@@ -63,7 +63,7 @@ func (f *fakeLogs) open(ctx context.Context, pod *corev1.Pod, o *corev1.PodLogOp
 	return &fakeStream{strings.NewReader(l.text), ctx, l.open}, l.err
 }
 
-// fakeStream is a log that is being read.
+// fakeStream is an open log stream.
 type fakeStream struct {
 	*strings.Reader
 	ctx  context.Context
@@ -88,7 +88,7 @@ func logLine(seconds int, text string) string {
 	return fmt.Sprintf("2026-01-02T03:04:%02d.5Z %s\n", seconds, text)
 }
 
-// pod is one of a Job.
+// pod returns a pod of a Job.
 func pod(name string, states ...corev1.ContainerStatus) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "shop-job-" + name, UID: types.UID(name),
@@ -121,7 +121,7 @@ func allContainers(pods ...*corev1.Pod) []container {
 	return out
 }
 
-// syncBuffer is safe to look at while somebody writes.
+// syncBuffer is a buffer that is safe for concurrent use.
 type syncBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -140,7 +140,7 @@ func (b *syncBuffer) drain() string {
 	return b.String()
 }
 
-// printer is who reads the lines.
+// printer is a sink that formats lines.
 type printer struct {
 	out, errOut io.Writer
 	times       bool
@@ -181,34 +181,35 @@ func TestPrintOnce(t *testing.T) {
 			logs: map[string][]fakeLog{"shop-job-a/app": {{text: logLine(1, "one") + "no time\n" + logLine(2, "the end is missing")[:30]}}},
 			out:  "web/a app  2026-01-02T03:04:01.5Z one\nweb/a app  no time\nweb/a app  2026-01-02T03:04:02.5Z the end\n",
 		},
-		"one that cannot be read yet, and one that cannot": {
+		"one container has not started, another cannot be read": {
 			options: Options{Tail: -1}, pods: []*corev1.Pod{pod("a", waitingStatus("app")), pod("b", runningStatus("app", "1")), pod("c", runningStatus("app", "1"))},
-			logs:   map[string][]fakeLog{"shop-job-b/app": {{err: errors.New("no route to host")}}, "shop-job-c/app": {{text: logLine(1, "one")}}},
-			out:    "web/c app  one\n",
-			errOut: "web/a app cannot be read yet: ContainerCreating; kubectl describe pod shop-job-a -n shop says more\nweb/b app cannot be read: no route to host; try again\n",
+			logs: map[string][]fakeLog{"shop-job-b/app": {{err: errors.New("no route to host")}}, "shop-job-c/app": {{text: logLine(1, "one")}}},
+			out:  "web/c app  one\n",
+			errOut: "web/a app has no logs yet: ContainerCreating; for details: kubectl describe pod shop-job-a -n shop\nweb/b app cannot be " +
+				"read: no route to host; try again\n",
 		},
-		"before a restart": {
+		"previous container": {
 			options: Options{Tail: -1, Previous: true}, pods: []*corev1.Pod{pod("a", runningStatus("app", "1")), pod("b", restarted)},
 			logs:     map[string][]fakeLog{"shop-job-b/app": {{text: logLine(1, "one")}}},
 			out:      "web/b app  one\n",
 			requests: []string{"shop-job-b/app follow=false previous=true"},
 		},
-		"more than are read": {
+		"more containers than the limit": {
 			options: Options{Tail: -1, MaxContainers: 1, Hints: hints}, pods: []*corev1.Pod{pod("a", runningStatus("app", "1")), pod("b", runningStatus("app", "1"))},
 			logs:   map[string][]fakeLog{"shop-job-a/app": {{text: logLine(1, "one")}}},
 			out:    "web/a app  one\n",
 			errOut: "read 1 of 2 containers; " + hints.SelectFewer + "\n",
 		},
-		"nothing was restarted": {
+		"previous without restarts": {
 			options: Options{Previous: true, Hints: hints}, pods: []*corev1.Pod{pod("a", runningStatus("app", "1"))},
 			errOut: "no container was restarted; leave out --previous\n",
 		},
-		"no right to read": {
+		"forbidden": {
 			pods: []*corev1.Pod{pod("a", runningStatus("app", "1")), pod("b", runningStatus("app", "1"))},
 			logs: map[string][]fakeLog{"shop-job-a/app": {{err: denied}}}, requests: []string{"shop-job-a/app follow=false previous=false tail=0"},
 			wantErr: `read the log of web/a app: pods/log "shop-job-a" is forbidden: no`,
 		},
-		"a line longer than the memory for it": {
+		"line longer than the buffer": {
 			options: Options{Tail: -1}, pods: []*corev1.Pod{pod("a", runningStatus("app", "1"))},
 			logs: map[string][]fakeLog{"shop-job-a/app": {{text: logLine(1, strings.Repeat("x", maxLine)) + logLine(2, "two")}}},
 			out:  "web/a app  " + strings.Repeat("x", maxLine-len(logLine(1, ""))+1) + "\nweb/a app  " + strings.Repeat("x", len(logLine(1, ""))-1) + "\nweb/a app  two\n",
@@ -227,13 +228,13 @@ func TestPrintOnce(t *testing.T) {
 				t.Errorf("got\n%.300q\n%q\nwant\n%.300q\n%q", out.String(), errOut.String(), tc.out, tc.errOut)
 			}
 			if diff := cmp.Diff(tc.requests, w.requests); tc.requests != nil && diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// followTest is a person who follows, in time that passes by itself.
+// followTest is a running follower in a synctest bubble.
 type followTest struct {
 	t           *testing.T
 	pods        []*corev1.Pod
@@ -260,7 +261,7 @@ func (f *followTest) setPods(pods ...*corev1.Pod) {
 	f.changed <- struct{}{}
 }
 
-// expectOutput waits for some seconds and compares what was printed in them.
+// expectOutput waits for some seconds and compares the output.
 func (f *followTest) expectOutput(out, errOut string) {
 	f.t.Helper()
 	time.Sleep(3*retryInterval + retryInterval/2)
@@ -286,11 +287,11 @@ func TestFollow(t *testing.T) {
 			"shop-job-b/app": {{text: logLine(1, "b1")}, {}, {text: logLine(5, "b again"), open: make(chan struct{})}},
 		}}
 		f := startFollow(t, w, 20, pod("a", runningStatus("app", "1")), pod("b", waitingStatus("app")))
-		f.expectOutput("web/a app  one\nweb/a app  two\n", "web/b app cannot be read yet: ContainerCreating; it follows when it runs\n")
-		// The connection is lost in the same second: nothing twice, nothing lost.
+		f.expectOutput("web/a app  one\nweb/a app  two\n", "web/b app has no logs yet: ContainerCreating; it is followed when it starts\n")
+		// The connection is lost within the same second: no line is repeated or lost.
 		close(hold)
 		f.expectOutput("web/a app  three\n", "")
-		// A pod that comes is read from its beginning, and so is a container that is restarted.
+		// A new pod and a restarted container are read from the beginning.
 		f.setPods(pod("a", runningStatus("app", "1")), pod("b", terminatedStatus("app", "1")))
 		f.expectOutput("web/b app  b1\n", "")
 		f.setPods(pod("a", runningStatus("app", "1")), pod("b", runningStatus("app", "2")))
@@ -301,7 +302,7 @@ func TestFollow(t *testing.T) {
 			"shop-job-b/app follow=true previous=false", "shop-job-b/app follow=true previous=false", "shop-job-b/app follow=true previous=false",
 		}
 		if diff := cmp.Diff(want, w.requests); diff != "" {
-			t.Errorf("asked (-want +got):\n%s", diff)
+			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -331,7 +332,7 @@ func TestFollowStopsWhenForbidden(t *testing.T) {
 		f := startFollow(t, &fakeLogs{logs: map[string][]fakeLog{"shop-job-a/app": {{err: denied}}, "shop-job-b/app": {{open: make(chan struct{})}}}}, 20,
 			pod("a", runningStatus("app", "1")), pod("b", runningStatus("app", "1")))
 		if err := <-f.done; !apierrors.IsForbidden(err) {
-			t.Errorf("got %v, want that it is forbidden", err)
+			t.Errorf("got %v, want Forbidden", err)
 		}
 		f.stop()
 	})
@@ -341,7 +342,7 @@ func TestFollowRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errUnreachable := errors.New("no route to host")
 		f := startFollow(t, &fakeLogs{logs: map[string][]fakeLog{"shop-job-a/app": {{err: errUnreachable}, {err: errUnreachable}, {text: logLine(1, "one"), open: make(chan struct{})}}}}, 20, pod("a", runningStatus("app", "1")))
-		f.expectOutput("web/a app  one\n", "web/a app cannot be read: no route to host; trying again\n")
+		f.expectOutput("web/a app  one\n", "web/a app cannot be read: no route to host; retrying\n")
 		f.stopAndCheck()
 	})
 }

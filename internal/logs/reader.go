@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
+	"github.com/holdfast-dev/holdfast/internal/kubeclient"
 )
 
 // reader finds the containers of an application, or of one pod.
@@ -28,22 +29,22 @@ type reader struct {
 	client.Reader
 	pods      kubernetes.Interface
 	namespace string
-	// app is nil when it is about one pod.
-	app     application.Application
+	// app is nil for the log of a single pod.
+	app     appkind.Application
 	pod     string
 	options Options
-	// workloads are the components of the pods that were seen so far.
-	workloads map[application.WorkloadKey]application.ComponentRef
-	// otherWorkloads are workloads of another application of the same name.
-	otherWorkloads map[application.WorkloadKey]bool
+	// workloads are the components by workload.
+	workloads map[kubeclient.WorkloadKey]kubeclient.ComponentRef
+	// otherWorkloads are workloads of other applications of the same name.
+	otherWorkloads map[kubeclient.WorkloadKey]bool
 }
 
-// title names what is read in a sentence.
+// title names the application or pod within a sentence.
 func (r *reader) title() string {
 	if r.app == nil {
-		return fmt.Sprintf("pod %s/%s", r.namespace, r.pod)
+		return fmt.Sprintf("Pod %s/%s", r.namespace, r.pod)
 	}
-	return application.Title(r.app)
+	return appkind.Title(r.app)
 }
 
 func (r *reader) run(ctx context.Context, out Sink) error {
@@ -62,28 +63,28 @@ func (r *reader) run(ctx context.Context, out Sink) error {
 	return m.printOnce(ctx, containers)
 }
 
-// loadWorkloads reads which workloads the application has, and refuses a component that it has not.
+// loadWorkloads reads the workloads of the application, and rejects an unknown component.
 func (r *reader) loadWorkloads(ctx context.Context) (err error) {
-	r.workloads, err = application.ComponentsByWorkload(ctx, r, client.InNamespace(r.namespace), client.MatchingLabels{appsapi.LabelOwnerUID: string(r.app.GetUID())})
+	r.workloads, err = kubeclient.ComponentsByWorkload(ctx, r, client.InNamespace(r.namespace), client.MatchingLabels{appkind.Of(r.app).Keys.OwnerUID: string(r.app.GetUID())})
 	if err != nil || r.options.Component == "" {
 		return err
 	}
 	var names []string
-	for _, c := range application.Components(r.app) {
+	for _, c := range appkind.Components(r.app) {
 		names = append(names, c.Name)
 	}
-	for _, place := range r.workloads { // one that is on its way out still has pods
+	for _, place := range r.workloads { // a removed component can still have pods
 		names = append(names, place.Component)
 	}
 	if slices.Contains(names, r.options.Component) {
 		return nil
 	}
 	slices.Sort(names)
-	return application.UserErrorf("%s has no component %s; it has %s", application.Title(r.app), r.options.Component, strings.Join(slices.Compact(names), ", "))
+	return appkind.UserErrorf("%s has no component %q; it has %s", appkind.Title(r.app), r.options.Component, strings.Join(slices.Compact(names), ", "))
 }
 
-// listOptions finds the pods; which of them are of another application of the same name, their
-// workload says.
+// listOptions selects the pods. Pods of another application of the same name match too, and are filtered
+// by their workload.
 func (r *reader) listOptions() metav1.ListOptions {
 	if r.app == nil {
 		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", r.pod).String()}
@@ -95,7 +96,7 @@ func (r *reader) podLabels() labels.Set {
 	return labels.Set{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelInstance: r.app.GetName()}
 }
 
-// currentContainers are the containers that there are.
+// currentContainers returns the current containers.
 func (r *reader) currentContainers(ctx context.Context) ([]container, error) {
 	if r.app == nil {
 		pod := &corev1.Pod{}
@@ -104,7 +105,7 @@ func (r *reader) currentContainers(ctx context.Context) ([]container, error) {
 		}
 		return containersOf(pod, "", r.options.Container), nil
 	}
-	objects, err := application.ListAll(ctx, r, func() client.ObjectList { return &corev1.PodList{} },
+	objects, err := kubeclient.ListAll(ctx, r, func() client.ObjectList { return &corev1.PodList{} },
 		client.InNamespace(r.namespace), client.MatchingLabels(r.podLabels()))
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", r.title(), err)
@@ -118,16 +119,15 @@ func (r *reader) currentContainers(ctx context.Context) ([]container, error) {
 	return r.selectContainers(pods), nil
 }
 
-// selectContainers are those of pods of the application that were asked for, in the order of the
-// components.
+// selectContainers returns the selected containers of the application, sorted by component.
 func (r *reader) selectContainers(pods []*corev1.Pod) []container {
 	order := map[string]int{}
-	for i, c := range application.Components(r.app) {
+	for i, c := range appkind.Components(r.app) {
 		order[c.Name] = i + 1
 	}
 	var out []container
 	for _, pod := range pods {
-		place, isMember := r.workloads[application.WorkloadKeyOf(pod)]
+		place, isMember := r.workloads[kubeclient.WorkloadKeyOf(pod)]
 		if isMember && (r.options.Component == "" || place.Component == r.options.Component) {
 			out = append(out, containersOf(pod, place.Component, r.options.Container)...)
 		}
@@ -138,10 +138,11 @@ func (r *reader) selectContainers(pods []*corev1.Pod) []container {
 	return out
 }
 
-// noContainersMessage says that there are no containers.
+// noContainersMessage explains that no container matches.
 func (r *reader) noContainersMessage() string {
 	if r.app == nil {
-		return fmt.Sprintf("%s has no container %s; kubectl describe pod %s -n %s lists them", r.title(), r.options.Container, r.pod, r.namespace)
+		return fmt.Sprintf("%s has no container %s; to list its containers: kubectl describe pod %s -n %s", r.title(), r.options.Container, r.pod,
+			r.namespace)
 	}
 	problem := "has no pods"
 	if r.options.Container != "" {
@@ -150,18 +151,19 @@ func (r *reader) noContainersMessage() string {
 	if r.options.Component != "" {
 		problem += " of component " + r.options.Component
 	}
-	return fmt.Sprintf("%s %s; kubectl describe %s %s -n %s says why", application.Title(r.app), problem, strings.ToLower(application.KindOf(r.app)), r.app.GetName(), r.app.GetNamespace())
+	return fmt.Sprintf("%s %s; for details: kubectl describe %s %s -n %s", appkind.Title(r.app), problem,
+		strings.ToLower(appkind.Of(r.app).Kind), r.app.GetName(), r.app.GetNamespace())
 }
 
-// followAll follows the pods that there are and those that come. An informer is what is
-// wanted here: it does not matter what happened to a pod, only what it is.
+// followAll follows current and new pods. An informer is sufficient, because only the current state of
+// a pod matters, not its history.
 func (r *reader) followAll(ctx context.Context, m *mux) error {
-	first, err := r.currentContainers(ctx) // an informer would try for ever what is not allowed
+	first, err := r.currentContainers(ctx) // an informer would retry forbidden requests forever
 	if err != nil {
 		return err
 	}
 	if len(first) == 0 {
-		m.notify("%s; those that come are followed", r.noContainersMessage())
+		m.notify("%s; new pods are followed", r.noContainersMessage())
 	}
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	var watching sync.WaitGroup
@@ -175,7 +177,7 @@ func (r *reader) followAll(ctx context.Context, m *mux) error {
 	signal := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // there is a note already
+		default: // a change is already pending
 		}
 	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -184,7 +186,7 @@ func (r *reader) followAll(ctx context.Context, m *mux) error {
 		return err
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		m.notify("cannot watch the pods of %s: %v; trying again", r.title(), err)
+		m.notify("cannot watch the pods of %s: %v; retrying", r.title(), err)
 	}); err != nil {
 		return err
 	}
@@ -195,8 +197,8 @@ func (r *reader) followAll(ctx context.Context, m *mux) error {
 	return newFollower(m).run(ctx, changed, func() ([]container, error) { return r.cachedContainers(ctx, informer.GetStore()) })
 }
 
-// cachedContainers are the containers of the pods in a store. A pod of a workload that is not known is
-// of a component that is new.
+// cachedContainers returns the containers of the pods in a store. A pod with an unknown workload belongs
+// to a new component, so the workloads are reloaded.
 func (r *reader) cachedContainers(ctx context.Context, store cache.Store) ([]container, error) {
 	var pods []*corev1.Pod
 	unknown := false
@@ -205,8 +207,8 @@ func (r *reader) cachedContainers(ctx context.Context, store cache.Store) ([]con
 			if r.app == nil {
 				return containersOf(pod, "", r.options.Container), nil
 			}
-			_, known := r.workloads[application.WorkloadKeyOf(pod)]
-			unknown = unknown || !known && !r.otherWorkloads[application.WorkloadKeyOf(pod)]
+			_, known := r.workloads[kubeclient.WorkloadKeyOf(pod)]
+			unknown = unknown || !known && !r.otherWorkloads[kubeclient.WorkloadKeyOf(pod)]
 			pods = append(pods, pod)
 		}
 	}
@@ -214,9 +216,9 @@ func (r *reader) cachedContainers(ctx context.Context, store cache.Store) ([]con
 		if err := r.loadWorkloads(ctx); err != nil {
 			return nil, err
 		}
-		for _, pod := range pods { // not asked about again
-			if _, known := r.workloads[application.WorkloadKeyOf(pod)]; !known {
-				r.otherWorkloads[application.WorkloadKeyOf(pod)] = true
+		for _, pod := range pods { // do not reload for them again
+			if _, known := r.workloads[kubeclient.WorkloadKeyOf(pod)]; !known {
+				r.otherWorkloads[kubeclient.WorkloadKeyOf(pod)] = true
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -13,31 +14,37 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Composite is two caches that look like one. Of all ConfigMaps we keep that they exist,
-// and of our own ones the content: a cache has one rule per kind, so these are two.
+// Composite combines two caches. It keeps only the identity of all ConfigMaps, but the content of
+// managed ones. A cache has one rule per kind, so this takes two.
 type Composite struct {
 	ctrlcache.Cache
+	// Keys are the label and annotation keys of the operator.
+	Keys        *appsapi.Keys
 	configMaps  ctrlcache.Cache
 	scheme      *runtime.Scheme
 	watchEpochs *watchEpochs
 	indexes     *indexSet
 }
 
-func newCompositeCache(primary, configMaps ctrlcache.Cache, scheme *runtime.Scheme) Composite {
+func newCompositeCache(keys *appsapi.Keys, primary, configMaps ctrlcache.Cache, scheme *runtime.Scheme) Composite {
 	return Composite{
-		Cache: primary, configMaps: configMaps, scheme: scheme,
+		Cache: primary, Keys: keys, configMaps: configMaps, scheme: scheme,
 		watchEpochs: &watchEpochs{ended: map[schema.GroupVersionKind]int{}},
 		indexes:     &indexSet{added: map[indexKey]bool{}},
 	}
 }
 
-// indexSet remembers the indexes of a cache. Every kind needs the same ones, and the cache returns
-// an error for one that is there.
+// indexSet tracks the indexes of a cache. Every kind needs the same ones, and a cache returns an
+// error for an existing one.
 type indexSet struct {
 	mu    sync.Mutex
 	added map[indexKey]bool
+	// required are the objects that must be in sync before the manager is ready.
+	required []client.Object
 }
 
 type indexKey struct {
@@ -45,7 +52,7 @@ type indexKey struct {
 	field  string
 }
 
-// cacheFor is the cache that an object, or a list of objects, is in.
+// cacheFor returns the cache of an object or list.
 func (s Composite) cacheFor(obj any) ctrlcache.Cache {
 	switch obj.(type) {
 	case *corev1.ConfigMap, *corev1.ConfigMapList:
@@ -64,12 +71,12 @@ func (s Composite) List(ctx context.Context, list client.ObjectList, opts ...cli
 	return s.cacheFor(list).List(ctx, list, opts...)
 }
 
-// GetInformer returns what fills the cache with objects.
+// GetInformer returns the informer of a kind.
 func (s Composite) GetInformer(ctx context.Context, obj client.Object, opts ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
 	return s.cacheFor(obj).GetInformer(ctx, obj, opts...)
 }
 
-// RemoveInformer stops the informer of a kind; its indexes go with it.
+// RemoveInformer stops the informer of a kind and drops its indexes.
 func (s Composite) RemoveInformer(ctx context.Context, obj client.Object) error {
 	s.indexes.mu.Lock()
 	defer s.indexes.mu.Unlock()
@@ -81,7 +88,7 @@ func (s Composite) RemoveInformer(ctx context.Context, obj client.Object) error 
 	return s.cacheFor(obj).RemoveInformer(ctx, obj)
 }
 
-// IndexField adds an index unless it is there.
+// IndexField adds an index unless it exists.
 func (s Composite) IndexField(ctx context.Context, obj client.Object, field string, indexFunc client.IndexerFunc) error {
 	s.indexes.mu.Lock()
 	defer s.indexes.mu.Unlock()
@@ -100,7 +107,19 @@ func (s Composite) IndexField(ctx context.Context, obj client.Object, field stri
 	return nil
 }
 
-// Start runs both until the context ends.
+func (s Composite) require(objects []client.Object) {
+	s.indexes.mu.Lock()
+	defer s.indexes.mu.Unlock()
+	s.indexes.required = append(s.indexes.required, objects...)
+}
+
+func (s Composite) requiredObjects() []client.Object {
+	s.indexes.mu.Lock()
+	defer s.indexes.mu.Unlock()
+	return slices.Clone(s.indexes.required)
+}
+
+// Start runs both caches until the context ends.
 func (s Composite) Start(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { return s.Cache.Start(ctx) })
@@ -108,7 +127,7 @@ func (s Composite) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// WaitForCacheSync waits for both.
+// WaitForCacheSync waits for both caches.
 func (s Composite) WaitForCacheSync(ctx context.Context) bool {
 	return s.Cache.WaitForCacheSync(ctx) && s.configMaps.WaitForCacheSync(ctx)
 }

@@ -9,9 +9,12 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/childkind"
 )
 
-// indexCache counts indexes, and refuses as often as it is told to.
+// indexCache counts indexes, and fails as often as configured.
 type indexCache struct {
 	ctrlcache.Cache
 	failures, added int
@@ -30,12 +33,12 @@ func (*indexCache) RemoveInformer(context.Context, client.Object) error { return
 
 func TestIndexIsAddedOnce(t *testing.T) {
 	primary := &indexCache{failures: 1}
-	cache := newCompositeCache(primary, nil, clientgoscheme.Scheme)
+	cache := newCompositeCache(appsapi.DefaultKeys, primary, nil, clientgoscheme.Scheme)
 	add := func(field string) error {
-		return cache.IndexField(t.Context(), &appsv1.Deployment{}, field, OwnerIndexKeys)
+		return cache.IndexField(t.Context(), &appsv1.Deployment{}, field, childkind.Indexer{Keys: appsapi.DefaultKeys}.ByOwner)
 	}
 	if err := add("owner"); err == nil {
-		t.Fatal("an error of the cache must be returned, whatever its text is")
+		t.Fatal("an error of the cache must be returned, regardless of its text")
 	}
 	for range 3 {
 		if err := add("owner"); err != nil {

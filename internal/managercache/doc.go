@@ -1,3 +1,3 @@
-// Package managercache is what a manager of the engine reads: the kinds that are watched, how much of
-// their objects is kept, the indexes, and kinds that a cluster may not have.
+// Package managercache is the cache of a manager of the engine: watched kinds, cached fields,
+// indexes, and kinds that a cluster may not serve.
 package managercache

@@ -19,68 +19,69 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/holdfast-dev/holdfast/internal/childkind"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
-// discoveryInterval is how often the API server is asked whether it knows a kind by now, however
-// many applications want it.
+// discoveryInterval is how often discovery checks whether a kind is served, regardless of the
+// number of applications.
 const discoveryInterval = 5 * time.Second
 
-// maxInitialWatchAttempts is how often a kind that is known, and cannot be watched, is tried at the start.
+// maxInitialWatchAttempts limits the attempts at startup to watch a served kind.
 const maxInitialWatchAttempts = 3
 
-// OptionalKind is a kind that a cluster may get to know, and forget, while we run. It is watched
-// only while it is known: a watch of nothing would ask the API server for ever.
+// OptionalKind is a kind whose CRD may be installed or removed while the operator is running. It is
+// watched only while it is served: otherwise the informer would retry forever.
 //
-//	first look ──► known ── an apply finds nobody ──► unknown ── somebody wants it, ──► known
-//	          └──► unknown                                       and it is there
+//	startup ──► served ── a write returns NotFound ──► not served ── an application needs it, ──► served
+//	       └──► not served                                           and discovery finds it
 type OptionalKind struct {
-	ChildKind
+	childkind.Kind
 	cache    Composite
 	isServed func(context.Context, schema.GroupVersionKind) (bool, error)
 	handler  handler.EventHandler
 	clock    clock.PassiveClock
 
-	initialized chan struct{} // closed after the first look
-	startMu     sync.Mutex    // held while the watch begins, which may take a while
+	initialized chan struct{} // closed after the first check
+	startMu     sync.Mutex    // held while the watch starts, which may take long
 
 	mu        sync.Mutex
 	ctx       context.Context // of the controller
 	queue     queue
 	stop      context.CancelFunc
 	checkedAt time.Time
-	// watchErr is why it could not be watched although it is known.
+	// watchErr is why a served kind could not be watched.
 	watchErr error
-	// epoch is the one of the kind that is watched, 0 if none is. Another controller may be the
-	// one that notices the end of it, and the watches of all go with it.
+	// epoch is the epoch of the current watch, 0 if there is none. If another controller notices
+	// that the kind is no longer served, the watches of all controllers end.
 	epoch int
 }
 
 // NewOptionalKind returns a source that watches a kind while the API server serves it.
-func NewOptionalKind(child ChildKind, cache Composite, isServed func(context.Context, schema.GroupVersionKind) (bool, error),
+func NewOptionalKind(child childkind.Kind, cache Composite, isServed func(context.Context, schema.GroupVersionKind) (bool, error),
 	h handler.EventHandler, c clock.PassiveClock,
 ) *OptionalKind {
-	return &OptionalKind{ChildKind: child, cache: cache, isServed: isServed, handler: h, clock: c, initialized: make(chan struct{})}
+	return &OptionalKind{Kind: child, cache: cache, isServed: isServed, handler: h, clock: c, initialized: make(chan struct{})}
 }
 
 // queue is the work queue of a controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// watchEpochs counts how often a kind was forgotten, for all controllers that share a cache.
+// watchEpochs counts how often a kind stopped being served, for all controllers that share a cache.
 type watchEpochs struct {
 	mu    sync.Mutex
 	ended map[schema.GroupVersionKind]int
 }
 
-// current is the number of the present life of a kind, from 1.
+// current returns the current epoch of a kind, from 1.
 func (l *watchEpochs) current(kind schema.GroupVersionKind) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ended[kind] + 1
 }
 
-// advance ends a life, if nobody has yet.
+// advance ends an epoch, unless another controller already has.
 func (l *watchEpochs) advance(kind schema.GroupVersionKind, epoch int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,10 +92,11 @@ func (l *watchEpochs) advance(kind schema.GroupVersionKind, epoch int) {
 
 var _ ctrlsource.SyncingSource = &OptionalKind{}
 
-// String names it in the log.
+// String names the source in logs.
 func (o *OptionalKind) String() string { return "optional kind source: " + o.GVK.Kind }
 
-// Start makes the first look, however long the API server is away.
+// Start performs the first check in the background, and retries while the API server is
+// unreachable.
 func (o *OptionalKind) Start(ctx context.Context, q queue) error {
 	o.mu.Lock()
 	o.ctx, o.queue = ctx, q
@@ -107,7 +109,7 @@ func (o *OptionalKind) Start(ctx context.Context, q queue) error {
 				if !served || o.startWatch(ctx) == nil {
 					return
 				}
-				attempts++ // what only some want must not keep all others waiting
+				attempts++ // a kind that few applications use must not delay all others
 			}
 			select {
 			case <-ctx.Done():
@@ -118,7 +120,7 @@ func (o *OptionalKind) Start(ctx context.Context, q queue) error {
 	return nil
 }
 
-// WaitForSync keeps the controller from deciding on a world without what is there.
+// WaitForSync blocks the controller until existing objects of the kind are in the cache.
 func (o *OptionalKind) WaitForSync(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -128,14 +130,15 @@ func (o *OptionalKind) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// isWatched says whether the objects of the kind are in the cache.
+// isWatched reports whether the objects of the kind are in the cache.
 func (o *OptionalKind) isWatched() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.epoch == o.cache.watchEpochs.current(o.GVK)
 }
 
-// ensureWatched says whether objects of the kind can be written, and asks for that from time to time.
+// ensureWatched reports whether objects of the kind can be written. It checks that at most once per
+// discoveryInterval.
 func (o *OptionalKind) ensureWatched(ctx context.Context) (bool, error) {
 	if o.isWatched() {
 		return true, nil
@@ -159,14 +162,14 @@ func (o *OptionalKind) ensureWatched(ctx context.Context) (bool, error) {
 	return served && err == nil, err
 }
 
-// startWatch begins to watch the kind, and returns when what is there is in the cache.
+// startWatch starts to watch the kind, and returns when existing objects are in the cache.
 func (o *OptionalKind) startWatch(ctx context.Context) error {
 	o.startMu.Lock()
 	defer o.startMu.Unlock()
 	if o.isWatched() {
 		return nil
 	}
-	// It may go again before it has come, or be forbidden to us.
+	// The kind may disappear again, or the operator may lack permissions.
 	ctx, cancel := context.WithTimeout(ctx, discoveryInterval)
 	defer cancel()
 	o.mu.Lock()
@@ -174,7 +177,7 @@ func (o *OptionalKind) startWatch(ctx context.Context) error {
 	queue, epoch := o.queue, o.cache.watchEpochs.current(o.GVK)
 	o.mu.Unlock()
 	s := ctrlsource.Kind[client.Object](perSourceSyncCache{o.cache}, o.Object, o.handler)
-	err := o.cache.IndexField(ctx, o.Object, IndexOwner, OwnerIndexKeys)
+	err := o.cache.IndexField(ctx, o.Object, childkind.IndexOwner, childkind.Indexer{Keys: o.cache.Keys}.ByOwner)
 	if err == nil {
 		err = s.Start(watchCtx, queue)
 	}
@@ -183,7 +186,8 @@ func (o *OptionalKind) startWatch(ctx context.Context) error {
 	}
 	if err != nil {
 		stop()
-		return errors.Join(fmt.Errorf("%ss of %s cannot be watched: %w; see whether the operator may list and watch them", o.GVK.Kind, o.GVK.Group, err), o.removeInformer(epoch))
+		return errors.Join(fmt.Errorf("%ss of %s cannot be watched: %w; check that the operator is allowed to list and watch them",
+			o.GVK.Kind, o.GVK.Group, err), o.removeInformer(epoch))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -191,7 +195,7 @@ func (o *OptionalKind) startWatch(ctx context.Context) error {
 	return nil
 }
 
-// stopIfUnserved stops watching if the API server does not know the kind any more.
+// stopIfUnserved stops watching if the API server no longer serves the kind.
 func (o *OptionalKind) stopIfUnserved(ctx context.Context) (bool, error) {
 	served, err := o.isServed(ctx, o.GVK)
 	if err != nil || served {
@@ -208,13 +212,13 @@ func (o *OptionalKind) stopIfUnserved(ctx context.Context) (bool, error) {
 	return true, o.removeInformer(epoch)
 }
 
-// removeInformer takes the kind out of the cache, for all who watch it.
+// removeInformer removes the kind from the cache, for all controllers.
 func (o *OptionalKind) removeInformer(epoch int) error {
 	o.cache.watchEpochs.advance(o.GVK, epoch)
 	return o.cache.RemoveInformer(context.Background(), o.Object)
 }
 
-// IsServedFunc asks the API server for its kinds.
+// IsServedFunc returns a function that checks by discovery whether a kind is served.
 func IsServedFunc(d *discovery.DiscoveryClient) func(context.Context, schema.GroupVersionKind) (bool, error) {
 	return func(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 		list, err := d.ServerResourcesForGroupVersionWithContext(ctx, gvk.GroupVersion().String())
@@ -222,22 +226,22 @@ func IsServedFunc(d *discovery.DiscoveryClient) func(context.Context, schema.Gro
 			return false, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("ask whether the API server knows %s: %w", gvk, err)
+			return false, fmt.Errorf("check whether the API server serves %s: %w", gvk, err)
 		}
 		return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == gvk.Kind }), nil
 	}
 }
 
-// OptionalKinds are those of a reconciler, by kind.
+// OptionalKinds are the optional kinds of a reconciler.
 type OptionalKinds map[schema.GroupVersionKind]*OptionalKind
 
-// IsReadable says whether objects of a kind can be read from the cache.
+// IsReadable reports whether objects of a kind can be read from the cache.
 func (o OptionalKinds) IsReadable(kind schema.GroupVersionKind) bool {
 	opt := o[kind]
 	return opt == nil && kind != desired.KindRoute || opt != nil && opt.isWatched()
 }
 
-// EnsureWritable returns an error if a child is of a kind that the cluster does not know.
+// EnsureWritable returns an error if the cluster does not serve the kind of a child.
 func (o OptionalKinds) EnsureWritable(ctx context.Context, namespace string, id desired.ID) error {
 	opt := o[id.Kind]
 	if opt == nil {
@@ -250,7 +254,7 @@ func (o OptionalKinds) EnsureWritable(ctx context.Context, namespace string, id 
 	return err
 }
 
-// RefineError finds out whether a child could not be written because its kind has gone.
+// RefineError checks whether a write failed because its kind is no longer served.
 func (o OptionalKinds) RefineError(ctx context.Context, namespace string, id desired.ID, err error) error {
 	opt := o[id.Kind]
 	if opt == nil || !apierrors.IsNotFound(err) {

@@ -12,15 +12,18 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/childkind"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 )
 
-// TestUnservedKindIsCheckedOncePerInterval is wanted by many and asked about by one.
+// TestUnservedKindIsCheckedOncePerInterval checks that many applications with an unserved kind
+// cause one discovery request.
 func TestUnservedKindIsCheckedOncePerInterval(t *testing.T) {
 	checks := 0
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	o := &OptionalKind{ChildKind: OptionalChildKinds[0], clock: clock, cache: newCompositeCache(nil, nil, nil),
+	o := &OptionalKind{Kind: childkind.Optional[0], clock: clock, cache: newCompositeCache(appsapi.DefaultKeys, nil, nil, nil),
 		isServed: func(context.Context, schema.GroupVersionKind) (bool, error) { checks++; return false, nil }}
 	all := OptionalKinds{desired.KindRoute: o}
 	id := desired.ID{Kind: desired.KindRoute, Name: "web"}
@@ -31,39 +34,39 @@ func TestUnservedKindIsCheckedOncePerInterval(t *testing.T) {
 		}
 	}
 	if all.IsReadable(desired.KindRoute) || !all.IsReadable(desired.KindService) {
-		t.Error("what is not known can be read, or the other way round")
+		t.Error("an unserved kind is readable, or a served one is not")
 	}
 	clock.SetTime(clock.Now().Add(discoveryInterval))
 	_ = all.EnsureWritable(t.Context(), "shop", id)
 	if checks != 2 {
-		t.Errorf("the API server was asked %d times, want once in %s", checks, discoveryInterval)
+		t.Errorf("%d discovery requests, want one in %s", checks, discoveryInterval)
 	}
 }
 
-// TestWatchEpochAdvancesOnce is about two controllers that share a cache: when one of them sees that a kind
-// has gone, the watch of the other has ended too.
+// TestWatchEpochAdvancesOnce simulates two controllers that share a cache: when one notices that a
+// kind is no longer served, the watch of the other has ended, too.
 func TestWatchEpochAdvancesOnce(t *testing.T) {
 	l := &watchEpochs{ended: map[schema.GroupVersionKind]int{}}
 	first := l.current(desired.KindRoute)
 	l.advance(desired.KindRoute, first)
-	l.advance(desired.KindRoute, first) // the other one notices later
+	l.advance(desired.KindRoute, first) // the other controller notices later
 	if second := l.current(desired.KindRoute); first == 0 || second != first+1 {
-		t.Errorf("the lives are %d and %d", first, second)
+		t.Errorf("the epochs are %d and %d", first, second)
 	}
 }
 
-// TestForbiddenKindDoesNotBlockStart is known to the API server and forbidden to us: controllers
-// start without it, and whoever wants it is told why.
+// TestForbiddenKindDoesNotBlockStart checks that controllers start without a kind that the operator
+// must not watch, and that applications that need it get the error.
 func TestForbiddenKindDoesNotBlockStart(t *testing.T) {
 	checks := 0
-	o := &OptionalKind{ChildKind: OptionalChildKinds[0], clock: clocktesting.NewFakePassiveClock(time.Now()), initialized: make(chan struct{}),
-		cache:    newCompositeCache(forbiddenCache{}, nil, clientgoscheme.Scheme),
+	o := &OptionalKind{Kind: childkind.Optional[0], clock: clocktesting.NewFakePassiveClock(time.Now()), initialized: make(chan struct{}),
+		cache:    newCompositeCache(appsapi.DefaultKeys, forbiddenCache{}, nil, clientgoscheme.Scheme),
 		isServed: func(context.Context, schema.GroupVersionKind) (bool, error) { checks++; return true, nil }}
 	if err := errors.Join(o.Start(t.Context(), nil), o.WaitForSync(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if o.isWatched() || checks != maxInitialWatchAttempts {
-		t.Errorf("it was tried %d times", checks)
+		t.Errorf("%d attempts", checks)
 	}
 	for range 2 {
 		if _, err := o.ensureWatched(t.Context()); !errors.Is(err, errForbidden) {
@@ -74,7 +77,7 @@ func TestForbiddenKindDoesNotBlockStart(t *testing.T) {
 
 var errForbidden = errors.New("forbidden")
 
-// forbiddenCache cannot watch anything.
+// forbiddenCache fails every watch.
 type forbiddenCache struct{ ctrlcache.Cache }
 
 func (forbiddenCache) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {

@@ -7,18 +7,16 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// PerSourceSync is a manager whose controllers wait for what they watch themselves. Left to
-// itself, each waits for the whole cache: a kind whose CRD is missing would keep all others
-// from working.
+// PerSourceSync is a manager whose controllers wait only for the sources that they watch. By
+// default each waits for the whole cache: a kind whose CRD is missing would block all others.
 type PerSourceSync struct{ ctrl.Manager }
 
-// GetCache is what controllers watch through.
+// GetCache returns the cache for controllers.
 func (m PerSourceSync) GetCache() ctrlcache.Cache {
 	return perSourceSyncCache{m.Manager.GetCache()}
 }
 
 type perSourceSyncCache struct{ ctrlcache.Cache }
 
-// WaitForCacheSync leaves the waiting to each source: it returns when its own informer has
-// told it everything.
+// WaitForCacheSync returns at once: each source waits for its own informer.
 func (perSourceSyncCache) WaitForCacheSync(context.Context) bool { return true }

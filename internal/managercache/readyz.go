@@ -15,19 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// cacheSyncRetryInterval is how often a cache that could not be started is tried again.
+// cacheSyncRetryInterval is how often starting a cache is retried.
 const cacheSyncRetryInterval = time.Second
 
-// NewReadyzCheck returns a check that holds once everything the manager reads is in its cache, the
-// objects of the given kinds included, as far as the API server knows these. It fills the
-// caches also while another replica leads, so that taking over does not begin with a list
-// of the whole cluster.
+// NewReadyzCheck returns a check that passes once all caches of the manager are in sync, including
+// the given kinds, except for kinds that the API server does not serve. Caches are also filled on
+// standby replicas, so that a new leader does not start with a list of the whole cluster.
 func NewReadyzCheck(mgr ctrl.Manager, kinds ...client.Object) (healthz.Checker, error) {
 	discoveryClient, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server which kinds it knows: %w", err)
+		return nil, fmt.Errorf("create discovery client: %w", err)
 	}
-	w := &cacheWarmer{mgr: mgr, objects: cachedObjects(kinds), discoveryClient: discoveryClient}
+	w := &cacheWarmer{mgr: mgr, kinds: kinds, discoveryClient: discoveryClient}
 	return func(*http.Request) error {
 		if !w.synced.Load() {
 			return errors.New("the caches are not in sync with the API server yet")
@@ -39,17 +38,21 @@ func NewReadyzCheck(mgr ctrl.Manager, kinds ...client.Object) (healthz.Checker, 
 // cacheWarmer fills the caches of a manager.
 type cacheWarmer struct {
 	mgr             ctrl.Manager
-	objects         []client.Object
+	kinds           []client.Object
 	discoveryClient *discovery.DiscoveryClient
 	synced          atomic.Bool
 }
 
-// NeedLeaderElection says that standbys are warmed too.
+// NeedLeaderElection returns false, so that standby replicas fill their caches, too.
 func (w *cacheWarmer) NeedLeaderElection() bool { return false }
 
-// Start returns when the caches are filled, however long the API server is away.
+// Start returns when the caches are filled. It retries while the API server is unreachable.
 func (w *cacheWarmer) Start(ctx context.Context) error {
-	for _, obj := range w.objects {
+	objects := w.kinds
+	if cache, ok := w.mgr.GetCache().(Composite); ok {
+		objects = append(cache.requiredObjects(), w.kinds...)
+	}
+	for _, obj := range objects {
 		for !w.waitSynced(ctx, obj) {
 			select {
 			case <-ctx.Done():
@@ -62,20 +65,19 @@ func (w *cacheWarmer) Start(ctx context.Context) error {
 	return nil
 }
 
-// waitSynced waits a moment for the objects of a kind. A kind that the API server does not know
-// has none, and must not keep us from looking after the others; whoever installs it later
-// finds it watched.
+// waitSynced waits briefly for the objects of a kind. A kind that the API server does not serve
+// counts as synced and must not block the others; it is watched once its CRD is installed.
 func (w *cacheWarmer) waitSynced(ctx context.Context, obj client.Object) bool {
 	attemptCtx, cancel := context.WithTimeout(ctx, cacheSyncRetryInterval)
 	defer cancel()
 	if _, err := w.mgr.GetCache().GetInformer(attemptCtx, obj); err == nil {
 		return true
 	}
-	<-attemptCtx.Done() // also when it failed at once
+	<-attemptCtx.Done() // also after an immediate error
 	return w.isUnserved(ctx, obj)
 }
 
-// isUnserved says whether the API server answers that there is no such kind.
+// isUnserved reports whether the API server does not serve a kind.
 func (w *cacheWarmer) isUnserved(ctx context.Context, obj client.Object) bool {
 	gvk, err := apiutil.GVKForObject(obj, w.mgr.GetScheme())
 	if err != nil {

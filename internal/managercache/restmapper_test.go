@@ -6,10 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/holdfast-dev/holdfast/internal/childkind"
 )
 
-// A cache that is limited to namespaces asks for the scope of what it gets, and of what it
-// lists.
+// TestRESTMapperKnowsLists checks the scope of kinds and list kinds, which a cache that is limited
+// to namespaces needs.
 func TestRESTMapperKnowsLists(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -19,7 +21,7 @@ func TestRESTMapperKnowsLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range ChildKinds {
+	for _, c := range childkind.Required {
 		for _, obj := range []runtime.Object{c.Object, c.NewList()} {
 			namespaced, err := apiutil.IsObjectNamespaced(obj, scheme, mapper)
 			if err != nil || !namespaced {

@@ -1,8 +1,8 @@
-// Package mariadb is what is known of MariaDB without asking one: how it stores passwords, what
-// its versions can, where it listens. Package session asks.
+// Package mariadb has facts about MariaDB: password hashes, versions and ports. Package session
+// connects to servers.
 package mariadb
 
-// The ports of a server: the second is for the operator when others have taken all connections.
+// Ports of a server. The admin port is for the operator if all connections are used.
 const (
 	Port      = 3306
 	AdminPort = 3307

@@ -1,13 +1,13 @@
 package mariadb
 
 import (
-	"crypto/sha1" //nolint:gosec // what mysql_native_password is made of
+	"crypto/sha1" //nolint:gosec // mysql_native_password uses SHA-1
 	"encoding/hex"
 	"regexp"
 	"strings"
 )
 
-// Hash is what PASSWORD() says of a password.
+// Hash returns the result of PASSWORD().
 func Hash(password string) string {
 	inner := sha1.Sum([]byte(password)) //nolint:gosec // as above
 	outer := sha1.Sum(inner[:])         //nolint:gosec // as above
@@ -16,6 +16,6 @@ func Hash(password string) string {
 
 var hashPattern = regexp.MustCompile(`^\*[0-9A-F]{40}$`)
 
-// IsHash says whether something can be stored as a password. That of an empty one cannot: it would let everybody
-// in.
+// IsHash reports whether a string is a valid password hash. The hash of an empty password is not:
+// it would allow logins without a password.
 func IsHash(s string) bool { return hashPattern.MatchString(s) && s != Hash("") }

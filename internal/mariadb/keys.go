@@ -1,10 +1,10 @@
 package mariadb
 
-// The keys of the Secret with the credentials of a database.
+// Keys of the Secret with the credentials of a database.
 const (
 	KeyRootPassword = "root-password"
 	KeyPassword     = "password"
 )
 
-// HashKey is where the hash of a password is, for those who need not know more.
+// HashKey is the key of the hash of a password, for pods that must not read the password.
 func HashKey(key string) string { return key + "-hash" }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestHash(t *testing.T) {
-	// what SELECT PASSWORD('password') says
+	// result of SELECT PASSWORD('password')
 	if got, want := mariadb.Hash("password"), "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -28,17 +28,17 @@ func TestVersion(t *testing.T) {
 	} {
 		got, err := mariadb.ParseVersion(text)
 		if err != nil || got != want {
-			t.Errorf("%q is %+v, %v; want %+v", text, got, err, want)
+			t.Errorf("%q parses as %+v, %v; want %+v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "latest", "lts", "11"} {
 		if v, err := mariadb.ParseVersion(text); err == nil {
-			t.Errorf("%q is a version: %v", text, v)
+			t.Errorf("%q parses as %v", text, v)
 		}
 	}
 	for text, want := range map[string]bool{"10.3.39": false, "10.4.0": true, "10.11": true, "11.8": true} {
 		if v, _ := mariadb.ParseVersion(text); v.SupportsTwoPasswords() != want {
-			t.Errorf("%s takes two passwords: %v, want %v", text, v.SupportsTwoPasswords(), want)
+			t.Errorf("%s supports two passwords: %v, want %v", text, v.SupportsTwoPasswords(), want)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestImageVersion(t *testing.T) {
 		{"registry:5000/db/mariadb", "11.8", "11.8.0"},
 		{"mariadb:lts", "11.4", "11.4.0"},
 		{"mariadb:lts", "", ""},
-		{"registry/db:1.5", "11.8", "11.8.0"}, // numbers of something else
+		{"registry/db:1.5", "11.8", "11.8.0"}, // not a MariaDB version
 		{"registry/db:2024.06", "10.11", "10.11.0"},
 		{"registry/db:1.5", "", ""},
 		{"mariadb:5.5", "", "5.5.0"},
@@ -69,7 +69,7 @@ func TestOlderThan(t *testing.T) {
 	}{
 		{"10.11", "11.8.6", true},
 		{"11.4", "11.8.6", true},
-		{"11.8.2", "11.8.6", false}, // a patch less reads the same files
+		{"11.8.2", "11.8.6", false}, // an older patch reads the same files
 		{"11.8", "10.11.4", false},
 		{"12.0", "11.8.6", false},
 	} {

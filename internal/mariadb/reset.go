@@ -2,11 +2,12 @@ package mariadb
 
 import _ "embed"
 
-// ResetScript makes a server that does not run take the password of root whose hash is in a file:
-// for when nobody knows what it has. It is run by sh, in the image of the server, with
+// ResetScript sets the password of root to the one whose hash is in a file, on the volume of a
+// stopped server. It resets a password that is lost. It is run by sh in the image of the server,
+// with
 //
-//	HASH_FILE  where the hash is
-//	RESET      what asked for it: each is done once, however often the pod is started
+//	HASH_FILE  path of the hash
+//	RESET      value of the request: each value is handled once, even if the pod restarts
 //
 //go:embed reset.sh
 var ResetScript string

@@ -7,22 +7,21 @@ import (
 	"strings"
 )
 
-// Version is that of a server, for example 11.8.6. The first two numbers are its series.
+// Version is the version of a server, for example 11.8.6. The first two numbers are its series.
 type Version struct {
 	Major, Minor, Patch int
-	// HasPatch says that there was a third number.
+	// HasPatch is set if there was a third number.
 	HasPatch bool
 }
 
-// versionPattern is how a version begins.
+// versionPattern matches the beginning of a version.
 var versionPattern = regexp.MustCompile(`^(\d+)\.(\d+)(?:\.(\d+))?`)
 
-// ParseVersion reads what a server says of itself, what an image is tagged with, or what
-// somebody has written down.
+// ParseVersion parses the version of a server, the tag of an image, or a version in a spec.
 func ParseVersion(text string) (Version, error) {
 	m := versionPattern.FindStringSubmatch(text)
 	if m == nil {
-		return Version{}, fmt.Errorf("%q is not the version of a MariaDB, for example 11.8.6", text)
+		return Version{}, fmt.Errorf("%q is not a MariaDB version, for example 11.8.6", text)
 	}
 	var v Version
 	for i, to := range []*int{&v.Major, &v.Minor, &v.Patch} {
@@ -32,8 +31,8 @@ func ParseVersion(text string) (Version, error) {
 	return v, nil
 }
 
-// ImageVersion is the one that the tag of an image says, or else what was written down beside it. Tags that number
-// something else, such as the builds of a company, say nothing of the server.
+// ImageVersion returns the version in the tag of an image, or else the declared one. Tags with
+// other numbers, such as build numbers, are ignored.
 func ImageVersion(image, declared string) (Version, error) {
 	image, _, _ = strings.Cut(image, "@")
 	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
@@ -44,21 +43,22 @@ func ImageVersion(image, declared string) (Version, error) {
 	return ParseVersion(declared)
 }
 
-// isPlausible says whether there is, or may come to be, such a server: after 5.5 came 10.0, and a year is no version.
+// isPlausible reports whether such a MariaDB version can exist: 10.0 followed 5.5, and a year is
+// not a version.
 func (v Version) isPlausible() bool {
 	return v.Major == 5 && v.Minor == 5 || v.Major >= 10 && v.Major < 100
 }
 
-// OlderThan says whether what the other one has written cannot be read by this one: another patch of
-// the same series does not matter.
+// OlderThan reports whether v is of an older series, which cannot read the data of other. Patches
+// of a series are compatible.
 func (v Version) OlderThan(other Version) bool {
 	return v.Major < other.Major || v.Major == other.Major && v.Minor < other.Minor
 }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// Series is what data can be read within without being upgraded, for example 11.8.
+// Series is the part of the version within which data is compatible, for example 11.8.
 func (v Version) Series() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
-// SupportsTwoPasswords says whether an account can have two passwords at once.
+// SupportsTwoPasswords reports whether an account can have two passwords.
 func (v Version) SupportsTwoPasswords() bool { return v.Major > 10 || v.Major == 10 && v.Minor >= 4 }

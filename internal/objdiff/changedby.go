@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Manager is who wrote something, as the API server recorded it.
+// Manager is a field manager as recorded by the API server.
 type Manager struct {
 	Name        string     `json:"name"`
 	Operation   string     `json:"operation"`
@@ -16,10 +16,10 @@ type Manager struct {
 	Time        *time.Time `json:"time,omitempty"`
 }
 
-// ChangedBy is who made fields change, from what the API server notes about owners of
-// fields before and after. A writer gets a new time and owns what it has set. Times count
-// seconds only: who writes a field twice within one leaves no trace but that it owns the
-// field. Deletions leave none at all.
+// ChangedBy returns the managers that changed fields, derived from managedFields before and after. A
+// manager that writes gets a new time and owns the fields it sets. Times have a resolution of one second:
+// a manager that writes a field twice within a second is only visible as its owner. Deletions leave no
+// trace.
 func ChangedBy(before, after []metav1.ManagedFieldsEntry, changes []FieldChange) []Manager {
 	var wrote, owns, lost []Manager
 	deepest := 1
@@ -71,8 +71,8 @@ func laterThan(now, old *metav1.Time) bool {
 	return now != nil && (old == nil || now.After(old.Time))
 }
 
-// gainedFields says that an entry owns what it did not own. One that owns less has lost it to
-// somebody else, and did nothing itself.
+// gainedFields reports whether an entry owns additional fields. An entry with fewer fields lost them to
+// another manager.
 func gainedFields(old, now *metav1.ManagedFieldsEntry) bool {
 	return !sameFields(old, now) && !ownedFields(now).Difference(ownedFields(old)).Empty()
 }
@@ -91,31 +91,31 @@ func rawFields(e *metav1.ManagedFieldsEntry) []byte {
 func ownedFields(e *metav1.ManagedFieldsEntry) *fieldpath.Set {
 	set := &fieldpath.Set{}
 	if err := set.FromJSON(bytes.NewReader(rawFields(e))); err != nil {
-		return &fieldpath.Set{} // a later format: nobody can be named by it
+		return &fieldpath.Set{} // a newer format that cannot be parsed
 	}
 	return set
 }
 
-// ownershipDepth is how deep an entry owns any of the fields; 0 is not at all. Who owns but a map
-// that a field is in may have made the map and nothing else. Items of lists have other names
-// there than here, so that a field is looked for as deep as the first list.
+// ownershipDepth returns the depth of the deepest changed field that an entry owns; 0 if none. The owner
+// of only a parent map may have created the map and nothing else. Items of lists have different names in
+// managedFields, so that only the path up to the first list is compared.
 func ownershipDepth(e *metav1.ManagedFieldsEntry, changes []FieldChange) int {
 	set, deepest := ownedFields(e), 0
 	for _, f := range changes {
 		if f.Type != Removed {
-			deepest = max(deepest, matchDepth(set, f.segments))
+			deepest = max(deepest, matchDepth(set, f.Path))
 		}
 	}
 	return deepest
 }
 
-// matchDepth is how many steps of a path a set goes along with.
-func matchDepth(set *fieldpath.Set, at []segment) int {
+// matchDepth returns the number of steps of a path that a set contains.
+func matchDepth(set *fieldpath.Set, at Path) int {
 	for i, s := range at {
-		if s.item {
+		if s.Item {
 			return i
 		}
-		name := fieldpath.PathElement{FieldName: &s.key}
+		name := fieldpath.PathElement{FieldName: &s.Name}
 		below := set.WithPrefix(name)
 		if below.Empty() {
 			if set.Members.Has(name) {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// FormatManagers names managers as "kubectl-edit (Update)", "holdfast-status (Apply of status)".
+// FormatManagers formats managers as "kubectl-edit (Update)", "holdfast-status (Apply of status)".
 func FormatManagers(managers []Manager) string {
 	var names []string
 	for _, m := range managers {
@@ -21,20 +21,21 @@ func FormatManagers(managers []Manager) string {
 }
 
 const (
-	// maxValueWidth is how much of a value is shown where the terminal does not say.
+	// maxValueWidth is the maximum width of a value if the width of the terminal is unknown.
 	maxValueWidth = 60
-	// minValueWidth is the least that is worth showing.
+	// minValueWidth is the minimum width of a value.
 	minValueWidth = 12
 )
 
-// Text is a field for people, within a width if there is one.
+// Text returns the change as text, within a width unless it is 0.
 func (f FieldChange) Text(width int) string {
+	path := f.Path.String()
 	if f.Redacted {
-		return f.Path + ": " + strings.ToLower(f.Type)
+		return path + ": " + strings.ToLower(f.Type)
 	}
 	valueWidth := maxValueWidth
 	if width > 0 {
-		valueWidth = max(minValueWidth, min(maxValueWidth, (width-utf8.RuneCountInString(f.Path)-len(":  -> "))/2))
+		valueWidth = max(minValueWidth, min(maxValueWidth, (width-utf8.RuneCountInString(path)-len(":  -> "))/2))
 	}
 	before, after := formatValue(f.Old), formatValue(f.New)
 	switch f.Type {
@@ -46,10 +47,10 @@ func (f FieldChange) Text(width int) string {
 		from := firstDifference(before, after)
 		before, after = shorten(before, from, valueWidth), shorten(after, from, valueWidth)
 	}
-	return f.Path + ": " + before + " -> " + after
+	return path + ": " + before + " -> " + after
 }
 
-// formatValue writes a value on one line.
+// formatValue returns a value on one line.
 func formatValue(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -60,7 +61,7 @@ func formatValue(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// firstDifference is where two texts begin to differ, in runes.
+// firstDifference returns the first position at which two texts differ, in runes.
 func firstDifference(a, b string) int {
 	ra, rb := []rune(a), []rune(b)
 	n := 0
@@ -70,7 +71,7 @@ func firstDifference(a, b string) int {
 	return n
 }
 
-// shorten leaves what is around a place of a text that is too long.
+// shorten returns the part of a text around a position.
 func shorten(text string, from, maxLen int) string {
 	runes := []rune(text)
 	if len(runes) <= maxLen {

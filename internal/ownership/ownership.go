@@ -5,19 +5,21 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// NameConflict is an object of somebody else with the name of a child.
+// NameConflict is an object of another owner with the name of a child.
 type NameConflict struct {
 	Child     desired.ID
 	Namespace string
-	// Message says whose it is and what to do about it.
+	// Message names the owner and the next step.
 	Message string
-	// Incompatible is set when its owner would let us in: an edit of the spec may end that.
+	// Incompatible is set if the object may be adopted, but does not fit the spec: an edit of the
+	// spec may resolve it.
 	Incompatible bool
 }
 
@@ -25,7 +27,7 @@ func (c *NameConflict) Error() string {
 	return fmt.Sprintf("%s %s/%s %s", c.Child.Kind.Kind, c.Namespace, c.Child.Name, c.Message)
 }
 
-// Terminating is a child that is on its way out: it cannot be held, only replaced.
+// Terminating is a child that is being deleted: it cannot be updated, only recreated.
 type Terminating struct {
 	Child     desired.ID
 	Namespace string
@@ -36,36 +38,36 @@ func (l *Terminating) Error() string {
 	return fmt.Sprintf("%s %s/%s %s", l.Child.Kind.Kind, l.Namespace, l.Child.Name, l.Message)
 }
 
-// CheckOwnership says whether we may write an object that exists, and whether it was not ours
-// before.
-func CheckOwnership(owner desired.Owner, id desired.ID, live Object) (adopting bool, err error) {
+// CheckOwnership returns an error if a live object must not be written. adopting is set if it did
+// not belong to the application before.
+func CheckOwnership(owner desired.Owner, id desired.ID, live metav1.Object) (adopting bool, err error) {
 	ref := metav1.GetControllerOfNoCopy(live)
 	switch {
-	case ref != nil && ref.UID == owner.UID, ref == nil && live.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID):
+	case ref != nil && ref.UID == owner.UID, ref == nil && live.GetLabels()[owner.Keys.OwnerUID] == string(owner.UID):
 		if live.GetDeletionTimestamp() != nil {
 			return false, &Terminating{Child: id, Namespace: owner.Namespace, Message: terminatingMessage(live)}
 		}
 		return false, nil
 	case ref != nil && ref.Kind == owner.Kind && ref.Name == owner.Name && group(ref.APIVersion) == group(owner.APIVersion):
 		return false, &Terminating{Child: id, Namespace: owner.Namespace, Message: fmt.Sprintf(
-			"still belongs to the deleted %s of the same name and is being removed by the garbage collector", owner.Kind)}
+			"is still controlled by the deleted %s of the same name; waiting for the garbage collector to delete it", owner.Kind)}
 	case ref != nil:
-		return false, NewNameConflict(owner, id, fmt.Sprintf("belongs to %s %q and is left alone; rename %s %q, or that one",
+		return false, NewNameConflict(owner, id, fmt.Sprintf("is controlled by %s %q; rename that object or %s %q",
 			ref.Kind, ref.Name, owner.Kind, owner.Name))
-	case live.GetAnnotations()[appsapi.AnnotationAdopt] == "true":
+	case live.GetAnnotations()[owner.Keys.Adopt] == "true":
 		return true, nil
 	}
-	origin := "exists and is not Holdfast's"
-	if l := live.GetLabels(); l[appsapi.LabelOwnerUID] != "" {
-		origin = fmt.Sprintf("was left behind by another %s %q", l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance])
+	origin := "exists and is not managed by Holdfast"
+	if l := live.GetLabels(); l[owner.Keys.OwnerUID] != "" {
+		origin = fmt.Sprintf("was created by another %s %q", l[owner.Keys.OwnerKind], l[appsapi.LabelInstance])
 	}
-	return false, NewNameConflict(owner, id, fmt.Sprintf("%s, so it is left alone; delete it, choose another name, or hand it over: "+
-		"kubectl annotate %s %s -n %s %s=true", origin, strings.ToLower(id.Kind.Kind), id.Name, owner.Namespace, appsapi.AnnotationAdopt))
+	return false, NewNameConflict(owner, id, fmt.Sprintf("%s; delete it, choose another name, or allow adoption: "+
+		"kubectl annotate %s %s -n %s %s=true", origin, strings.ToLower(id.Kind.Kind), id.Name, owner.Namespace, owner.Keys.Adopt))
 }
 
-func terminatingMessage(live Object) string {
+func terminatingMessage(live metav1.Object) string {
 	if f := live.GetFinalizers(); len(f) > 0 {
-		return "is being deleted and waits for " + strings.Join(f, ", ")
+		return "is being deleted; waiting for finalizers " + strings.Join(f, ", ")
 	}
 	return "is being deleted"
 }
@@ -78,53 +80,65 @@ func group(apiVersion string) string {
 	return gv.Group
 }
 
-// NewNameConflict is one about a child.
+// NewNameConflict returns a name conflict of a child.
 func NewNameConflict(owner desired.Owner, id desired.ID, message string) *NameConflict {
 	return &NameConflict{Child: id, Namespace: owner.Namespace, Message: message}
 }
 
-// BelongsTo says whether an object belongs to an application: by its reference or, if somebody
-// took that away, by its label.
+// BelongsTo reports whether an object belongs to an application: by its owner reference or, if that
+// was removed, by its label.
 func BelongsTo(owner desired.Owner, obj metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(obj)
-	return ref != nil && ref.UID == owner.UID || ref == nil && obj.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID)
+	return ref != nil && ref.UID == owner.UID || ref == nil && obj.GetLabels()[owner.Keys.OwnerUID] == string(owner.UID)
 }
 
-// HasOwnerMetadata says whether an object of ours has everything that says so.
+// HasOwnerMetadata reports whether an object has the complete owner reference and owner labels.
 func HasOwnerMetadata(owner desired.Owner, obj metav1.Object) bool {
-	return ownerReferenceMatches(owner, obj) && containsAll(obj.GetLabels(), desired.OwnerLabels(owner))
+	return HasOwnerReference(owner, obj) && labels.SelectorFromValidatedSet(desired.OwnerLabels(owner)).Matches(labels.Set(obj.GetLabels()))
 }
 
-// NewClaimNameConflict is a claim of somebody else with the name of one that new pods would use.
+// HasOwnerReference compares the whole reference: the garbage collector and our watches find the
+// owner by kind and name.
+func HasOwnerReference(owner desired.Owner, obj metav1.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	return ref != nil && ref.UID == owner.UID && ref.APIVersion == owner.APIVersion &&
+		ref.Kind == owner.Kind && ref.Name == owner.Name &&
+		ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+}
+
+// NewClaimNameConflict returns the conflict about a claim of another owner that new pods would use.
 func NewClaimNameConflict(owner desired.Owner, name string) *NameConflict {
 	return NewNameConflict(owner, desired.ID{Kind: desired.KindClaim, Name: name}, fmt.Sprintf(
-		"exists and is not Holdfast's, so no pod is started with it; delete it, give the component another name, or hand it over: kubectl annotate pvc %s -n %s %s=true",
-		name, owner.Namespace, appsapi.AnnotationAdopt))
+		"exists and is not managed by Holdfast, so no pod is started with it; delete it, rename the component, or allow adoption: kubectl "+
+			"annotate pvc %s -n %s %s=true",
+		name, owner.Namespace, owner.Keys.Adopt))
 }
 
-// CredentialSourceError is a Secret, or a key of one, that a password was to be copied from.
+// CredentialSourceError means that the Secret or key that a password is copied from is missing or
+// unusable.
 type CredentialSourceError struct{ Message string }
 
 func (m *CredentialSourceError) Error() string { return m.Message }
 
-// NewMissingCredentialSecret says that there is no Secret to copy a credential from.
-func NewMissingCredentialSecret(owner desired.Owner, c appsapi.Credential) *CredentialSourceError {
-	return &CredentialSourceError{fmt.Sprintf("Secret %s/%s, from which the credential %q is copied, does not exist; create it", owner.Namespace, c.SecretRef.Name, c.Key)}
+// NewMissingCredentialSecret returns the error for a missing source Secret.
+func NewMissingCredentialSecret(owner desired.Owner, c desired.Credential) *CredentialSourceError {
+	return &CredentialSourceError{fmt.Sprintf(
+		"Secret %s/%s, the source of credential %q, does not exist; create it", owner.Namespace, c.SecretRef.Name, c.Key)}
 }
 
-// LostCredential is a password that data is opened with, and that is gone.
+// LostCredential means that a password that existing data requires is missing.
 type LostCredential struct{ Message string }
 
 func (l *LostCredential) Error() string { return l.Message }
 
-// NewLostCredential says that a Secret lacks a password that cannot be made again.
+// NewLostCredential returns the error for a missing key of a credential Secret.
 func NewLostCredential(owner desired.Owner, secret, key string) *LostCredential {
-	return &LostCredential{fmt.Sprintf("Secret %s/%s has nothing under the key %q, and there is data that only this password opens, so no new one is made. "+
+	return &LostCredential{fmt.Sprintf("Secret %s/%s has no key %q. The existing data requires this password, so a new one is not generated. "+
 		`Add it: kubectl patch secret %s -n %s -p '{"stringData":{"%s":"..."}}'`,
 		owner.Namespace, secret, key, secret, owner.Namespace, key)}
 }
 
-// UnknownKind is a child of a kind that the cluster does not know.
+// UnknownKind is a child of a kind that the cluster does not serve.
 type UnknownKind struct {
 	Child     desired.ID
 	Namespace string
@@ -135,6 +149,6 @@ func (u *UnknownKind) Error() string {
 	if u.Child.Kind == desired.KindRoute {
 		hint = "; install the Gateway API, or use expose.ingressClassName instead of expose.gatewayRef"
 	}
-	return fmt.Sprintf("%s %s/%s cannot be created, because the cluster does not know the kind %s of %s%s",
+	return fmt.Sprintf("%s %s/%s cannot be created because the cluster does not serve kind %s of %s%s",
 		u.Child.Kind.Kind, u.Namespace, u.Child.Name, u.Child.Kind.Kind, u.Child.Kind.GroupVersion(), hint)
 }

@@ -1,4 +1,4 @@
-// Package password makes passwords, and says which of others can be used.
+// Package password generates passwords and validates passwords of users.
 package password
 
 import (
@@ -8,17 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// New has 32 characters that need no quotes anywhere.
+// New returns 32 characters that need no quoting anywhere.
 func New() string { return rand.Text() + rand.Text()[:6] }
 
-// InvalidReason is what keeps programs from reading a password alike; "" for nothing. Shells drop the line break at its end,
-// which whoever wrote it with echo does not know of; variables end at a NUL, and are text.
+// InvalidReason returns why programs may read a password differently, or "". Shells drop a trailing line
+// break, which echo adds; environment variables end at a NUL and must be text.
 func InvalidReason(p string) string {
 	switch {
 	case !utf8.ValidString(p):
-		return "bytes that are no text (UTF-8)"
+		return "bytes that are not valid UTF-8"
 	case strings.ContainsAny(p, "\r\n"):
-		return "a line break, as echo appends one and printf does not"
+		return "a line break (use printf instead of echo)"
 	case strings.ContainsFunc(p, unicode.IsControl):
 		return "a control character"
 	}

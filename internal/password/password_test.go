@@ -20,11 +20,11 @@ func TestInvalidReason(t *testing.T) {
 	for p, want := range map[string]string{
 		"":                       "",
 		"it's \"odd\" \\ $x ä 漢": "",
-		"from echo\n":            "a line break, as echo appends one and printf does not",
-		"a\r\nb":                 "a line break, as echo appends one and printf does not",
+		"from echo\n":            "a line break (use printf instead of echo)",
+		"a\r\nb":                 "a line break (use printf instead of echo)",
 		"a\x00b":                 "a control character",
 		"tab\t":                  "a control character",
-		"\xff\xfe":               "bytes that are no text (UTF-8)",
+		"\xff\xfe":               "bytes that are not valid UTF-8",
 	} {
 		if got := InvalidReason(p); got != want {
 			t.Errorf("%q: got %q, want %q", p, got, want)

@@ -1,8 +1,8 @@
-// Package redact takes out of objects and texts what nobody who reads a bug report should
-// see. It is pure: values in, values out.
+// Package redact removes secrets from objects and texts for bug reports. It is pure: values in,
+// values out.
 //
-// Safety rule: in doubt it hides. Names, sizes and references stay, so that what was set can
-// be seen, and what it was set to cannot.
+// Safety rule: if in doubt, it hides the value. Names, sizes and references stay, so a report shows
+// which fields are set, but not their values.
 package redact
 
 import (
@@ -10,27 +10,26 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Placeholder stands for a value.
+// Placeholder replaces a hidden value.
 const Placeholder = "(hidden)"
 
-// Rules are what is hidden, in words, for people who read the result.
+// Rules describe what is hidden, for readers of a report.
 var Rules = []string{
-	"values of environment variables, and of headers of probes: their names stay, and references to Secrets",
-	"root passwords, and every other field with a name that ends like that of a password, token, secret or key",
-	"contents of ConfigMaps, and of files and configurations in specs: their names and sizes stay",
-	"annotations that repeat an object, are long, or are made from the contents of Secrets",
-	"in commands and all other texts: values of words that look like a password, token, secret or key, who logs in within an address, webhooks, private keys",
-	"which fields each manager owns: who wrote, how and when stays",
+	"values of environment variables and of probe headers; names and Secret references stay",
+	"root passwords, and all other fields whose name ends like that of a password, token, secret or key",
+	"contents of ConfigMaps, and of files and configurations in specs; names and sizes stay",
+	"annotations that contain a copy of an object, are long, or are derived from the contents of Secrets",
+	"in commands and all other texts: values of words that look like a password, token, secret or key, credentials in URLs, webhook URLs, " +
+		"private keys",
+	"owned fields in managedFields; manager, operation and time stay",
 }
 
-// maxAnnotation is how long an annotation may be that is no repetition of an object.
+// maxAnnotation is the maximum length of an annotation that is shown.
 const maxAnnotation = 512
 
-// Object returns an object as a report may show it. The object stays as it is.
+// Object returns a redacted copy of an object.
 func Object(object map[string]any) map[string]any {
 	kind, _ := object["kind"].(string)
 	out := map[string]any{}
@@ -41,7 +40,7 @@ func Object(object map[string]any) map[string]any {
 		case kind == "ConfigMap" && (key == "data" || key == "binaryData"):
 			out[key] = sizesOnly(v)
 		case kind == "ControllerRevision" && key == "data":
-			out[key] = Placeholder // its spec is read and hidden elsewhere; it may be packed
+			out[key] = Placeholder // the spec can be compressed; it is decoded and redacted elsewhere
 		default:
 			out[key] = redactField(key, v)
 		}
@@ -49,7 +48,7 @@ func Object(object map[string]any) map[string]any {
 	return out
 }
 
-// Value returns a part of an object as a report may show it.
+// Value returns a redacted copy of a part of an object.
 func Value(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -70,12 +69,12 @@ func Value(v any) any {
 	return v
 }
 
-// redactField is a field by its name, wherever it is: pod templates are in many places.
+// redactField redacts a field by its name at any path, because pod templates occur in many places.
 func redactField(key string, v any) any {
 	switch inner := v.(type) {
 	case string:
 		switch {
-		case key == "config": // of a database
+		case key == "config": // configuration of a database
 			return sizeOnly(inner)
 		case isSecretField(key):
 			return Placeholder
@@ -106,8 +105,8 @@ func redactField(key string, v any) any {
 	return Value(v)
 }
 
-// isSecretField says whether a field has a secret for a value by its name. References end
-// otherwise: secretNamePattern, secretKeyRef. A field called key alone names one.
+// isSecretField reports whether the name of a field indicates a secret value. References have other
+// suffixes, for example secretName and secretKeyRef. A field named key is the name of a key.
 func isSecretField(key string) bool {
 	lower := strings.ToLower(key)
 	return slices.ContainsFunc([]string{"pass", "password", "passwd", "passphrase", "pwd", "token", "secret", "credential", "credentials"}, func(end string) bool {
@@ -121,8 +120,7 @@ func hideKey(m map[string]any, key string) {
 	}
 }
 
-// redactEntries changes the entries of a list. Fields of theirs are hidden by their names, too,
-// before.
+// redactEntries redacts the entries of a list and then applies change to each of them.
 func redactEntries(list []any, change func(map[string]any)) []any {
 	out := make([]any, len(list))
 	for i, entry := range list {
@@ -134,9 +132,9 @@ func redactEntries(list []any, change func(map[string]any)) []any {
 	return out
 }
 
-func sizeOnly(content string) string { return fmt.Sprintf("(left out: %d bytes)", len(content)) }
+func sizeOnly(content string) string { return fmt.Sprintf("(omitted: %d bytes)", len(content)) }
 
-// sizesOnly are the keys of contents and how long each is.
+// sizesOnly replaces each value of a map by its size.
 func sizesOnly(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -146,7 +144,7 @@ func sizesOnly(v any) any {
 	for key, content := range m {
 		text, ok := content.(string)
 		if !ok {
-			raw, _ := json.Marshal(content) // it was JSON before
+			raw, _ := json.Marshal(content) // cannot fail: the object was decoded from JSON
 			text = string(raw)
 		}
 		out[key] = sizeOnly(text)
@@ -188,8 +186,8 @@ func redactCommandLine(list []any) []any {
 	return out
 }
 
-// redactAnnotations leaves out what repeats an object, as kubectl apply does, and what can be
-// guessed from.
+// redactAnnotations hides annotations that contain a copy of an object, as kubectl apply writes them, and
+// hashes that allow to guess secrets.
 func redactAnnotations(all map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, v := range all {
@@ -198,8 +196,8 @@ func redactAnnotations(all map[string]any) map[string]any {
 		switch {
 		case !ok:
 			out[key] = Value(v)
-		case key == appsapi.AnnotationConfigRefs || key == appsapi.AnnotationConfigHash:
-			out[key] = Placeholder // a short password is found from its hash
+		case name == "config-refs", name == "config-hash": // with the prefix of any operator
+			out[key] = Placeholder // a short password can be guessed from its hash
 		case name == "last-applied-configuration", len(text) > maxAnnotation, isJSON(text):
 			out[key] = sizeOnly(text)
 		case isSecretField(name):

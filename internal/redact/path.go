@@ -1,60 +1,38 @@
 package redact
 
-import "strings"
+import "github.com/holdfast-dev/holdfast/internal/objdiff"
 
-// ValueAt returns a value as a report may show it, when all that is known is the path that leads to
-// it: env[MODE].value is hidden as it would be within the whole object.
-func ValueAt(path string, v any) any {
+// ValueAt redacts a value by its path: env[MODE].value is hidden as it would be within the whole object.
+func ValueAt(path objdiff.Path, v any) any {
 	if v == nil {
 		return nil
 	}
 	return valueAtPath(path, Value(wrapAtPath(path, v)))
 }
 
-// wrapAtPath is a value at the end of a path.
-func wrapAtPath(path string, v any) any {
-	if path == "" {
+// wrapAtPath returns an object with a value at a path.
+func wrapAtPath(path objdiff.Path, v any) any {
+	switch {
+	case len(path) == 0:
 		return v
+	case path[0].Item:
+		return []any{wrapAtPath(path[1:], v)}
 	}
-	name, key, rest := splitPath(path)
-	inner := wrapAtPath(rest, v)
-	if key != "" {
-		inner = []any{inner}
-	}
-	return map[string]any{name: inner}
+	return map[string]any{path[0].Name: wrapAtPath(path[1:], v)}
 }
 
-// valueAtPath is what a path leads to; what is hidden on the way hides it.
-func valueAtPath(path string, v any) any {
-	if path == "" {
+// valueAtPath returns the value at a path, or the placeholder if a parent is hidden.
+func valueAtPath(path objdiff.Path, v any) any {
+	if len(path) == 0 {
 		return v
 	}
-	name, key, rest := splitPath(path)
-	m, ok := v.(map[string]any)
-	if !ok {
-		return Placeholder
-	}
-	inner := m[name]
-	if key != "" {
-		list, ok := inner.([]any)
-		if !ok || len(list) != 1 {
-			return Placeholder
+	switch v := v.(type) {
+	case map[string]any:
+		return valueAtPath(path[1:], v[path[0].Name])
+	case []any:
+		if len(v) == 1 {
+			return valueAtPath(path[1:], v[0])
 		}
-		inner = list[0]
 	}
-	return valueAtPath(rest, inner)
-}
-
-// splitPath cuts a path after its first field. A key may have dots in it: files[/etc/app.yaml].content.
-func splitPath(path string) (name, key, rest string) {
-	end := strings.IndexAny(path, ".[")
-	if end < 0 {
-		return path, "", ""
-	}
-	if path[end] == '.' {
-		return path[:end], "", path[end+1:]
-	}
-	name = path[:end]
-	key, rest, _ = strings.Cut(path[end+1:], "]")
-	return name, key, strings.TrimPrefix(rest, ".")
+	return Placeholder
 }

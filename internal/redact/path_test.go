@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-dev/holdfast/internal/objdiff"
 	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
@@ -19,7 +20,7 @@ func TestValueAt(t *testing.T) {
 		{"env[MODE].value", canary, redact.Placeholder},
 		{"env[MODE]", map[string]any{"name": "MODE", "value": canary}, map[string]any{"name": "MODE", "value": redact.Placeholder}},
 		{"env[MODE].valueFrom.secretKeyRef.name", "db", "db"},
-		{"config.files[/etc/app.yaml].content", canary, "(left out: 13 bytes)"},
+		{"config.files[/etc/app.yaml].content", canary, "(omitted: 13 bytes)"},
 		{"rootPass", canary, redact.Placeholder},
 		{"args", []any{"--password", canary}, []any{"--password", redact.Placeholder}},
 		{"probes.ready.httpGet.httpHeaders[X].value", canary, redact.Placeholder},
@@ -28,8 +29,15 @@ func TestValueAt(t *testing.T) {
 		{"odd[", "x", "x"},
 	}
 	for _, tc := range cases {
-		if diff := cmp.Diff(tc.want, redact.ValueAt(tc.path, tc.v)); diff != "" {
+		if diff := cmp.Diff(tc.want, redact.ValueAt(objdiff.ParsePath(tc.path), tc.v)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.path, diff)
 		}
+	}
+}
+
+func TestValueAtAnnotation(t *testing.T) {
+	path := objdiff.Path{}.Field("metadata").Field("annotations").Field("kubectl.kubernetes.io/last-applied-configuration")
+	if got := redact.ValueAt(path, canary); got != "(omitted: 13 bytes)" {
+		t.Errorf("got %v", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
-// canary is in every value that must not be seen.
+// canary is in every value that must be hidden.
 const canary = "kanarienvogel"
 
 func TestObject(t *testing.T) {
@@ -21,41 +21,41 @@ func TestObject(t *testing.T) {
 			object: `{kind: Pod, spec: {containers: [{name: web, env: [{name: MODE, value: kanarienvogel}, {name: EMPTY, value: ""}, {name: DB, valueFrom: {secretKeyRef: {name: db, key: password}}}]}]}}`,
 			want:   `{kind: Pod, spec: {containers: [{name: web, env: [{name: MODE, value: (hidden)}, {name: EMPTY, value: ""}, {name: DB, valueFrom: {secretKeyRef: {name: db, key: password}}}]}]}}`,
 		},
-		"environment: in a spec of ours, and in an overlay": {
+		"environment: in an AppStack and in an overlay": {
 			object: `{kind: AppStack, spec: {components: [{name: web, service: {env: [{name: A, value: kanarienvogel}], podTemplateOverlay: {spec: {initContainers: [{name: x, env: [{name: B, value: kanarienvogel}]}]}}}}]}}`,
 			want:   `{kind: AppStack, spec: {components: [{name: web, service: {env: [{name: A, value: (hidden)}], podTemplateOverlay: {spec: {initContainers: [{name: x, env: [{name: B, value: (hidden)}]}]}}}}]}}`,
 		},
-		"the root password": {
+		"root password": {
 			object: `{kind: CloudManager, spec: {db: {rootPass: kanarienvogel, rootPasswordSecretRef: {name: db, key: root}}}}`,
 			want:   `{kind: CloudManager, spec: {db: {rootPass: (hidden), rootPasswordSecretRef: {name: db, key: root}}}}`,
 		},
-		"annotations that repeat an object": {
+		"annotations with a copy of an object": {
 			object: `{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: "kanarienvogel", other/original: '{"spec": "kanarienvogel"}', apps.holdfast.dev/config-refs: "[kanarienvogel]", apps.holdfast.dev/config-hash: "kanarienvogel", example.com/api-token: kanarienvogel, apps.holdfast.dev/depends-on: "db,identity"}}}`,
-			want:   `{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: "(left out: 13 bytes)", other/original: "(left out: 25 bytes)", apps.holdfast.dev/config-refs: (hidden), apps.holdfast.dev/config-hash: (hidden), example.com/api-token: (hidden), apps.holdfast.dev/depends-on: "db,identity"}}}`,
+			want:   `{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: "(omitted: 13 bytes)", other/original: "(omitted: 25 bytes)", apps.holdfast.dev/config-refs: (hidden), apps.holdfast.dev/config-hash: (hidden), example.com/api-token: (hidden), apps.holdfast.dev/depends-on: "db,identity"}}}`,
 		},
 		"long annotations": {
 			object: `{metadata: {annotations: {example.com/note: "` + strings.Repeat(canary, 50) + `"}}}`,
-			want:   `{metadata: {annotations: {example.com/note: "(left out: 650 bytes)"}}}`,
+			want:   `{metadata: {annotations: {example.com/note: "(omitted: 650 bytes)"}}}`,
 		},
 		"managed fields": {
 			object: `{metadata: {name: web, managedFields: [{manager: kubectl, operation: Apply, time: "2026-01-02T03:04:05Z", apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"k:kanarienvogel": {}}}}]}}`,
 			want:   `{metadata: {name: web, managedFields: [{manager: kubectl, operation: Apply, time: "2026-01-02T03:04:05Z"}]}}`,
 		},
-		"a ConfigMap": {
+		"ConfigMap": {
 			object: `{kind: ConfigMap, metadata: {name: web}, data: {app.yaml: kanarienvogel}, binaryData: {blob: kanarienvogel}}`,
-			want:   `{kind: ConfigMap, metadata: {name: web}, data: {app.yaml: "(left out: 13 bytes)"}, binaryData: {blob: "(left out: 13 bytes)"}}`,
+			want:   `{kind: ConfigMap, metadata: {name: web}, data: {app.yaml: "(omitted: 13 bytes)"}, binaryData: {blob: "(omitted: 13 bytes)"}}`,
 		},
-		"a Secret, though none is ever read": {
+		"Secret, although Secrets are never read": {
 			object: `{kind: Secret, metadata: {name: db}, type: Opaque, data: {password: kanarienvogel}, stringData: {a: kanarienvogel}, other: kanarienvogel}`,
-			want:   `{kind: Secret, metadata: {name: db}, type: Opaque, data: {password: "(left out: 13 bytes)"}, stringData: {a: "(left out: 13 bytes)"}, other: (hidden)}`,
+			want:   `{kind: Secret, metadata: {name: db}, type: Opaque, data: {password: "(omitted: 13 bytes)"}, stringData: {a: "(omitted: 13 bytes)"}, other: (hidden)}`,
 		},
-		"a revision": {
+		"ControllerRevision": {
 			object: `{kind: ControllerRevision, data: {spec: kanarienvogel}, revision: 3}`,
 			want:   `{kind: ControllerRevision, data: (hidden), revision: 3}`,
 		},
 		"files and configurations": {
 			object: `{kind: AppService, spec: {config: {files: [{path: /etc/app, content: kanarienvogel}], rollOnChange: true}, database: {config: kanarienvogel}}}`,
-			want:   `{kind: AppService, spec: {config: {files: [{path: /etc/app, content: "(left out: 13 bytes)"}], rollOnChange: true}, database: {config: "(left out: 13 bytes)"}}}`,
+			want:   `{kind: AppService, spec: {config: {files: [{path: /etc/app, content: "(omitted: 13 bytes)"}], rollOnChange: true}, database: {config: "(omitted: 13 bytes)"}}}`,
 		},
 		"commands": {
 			object: `{spec: {command: [/bin/app, --db-password=kanarienvogel, --token, kanarienvogel, --port, "80"], args: [--key=kanarienvogel, "8"], livenessProbe: {exec: {command: [mysqladmin, -pkanarienvogel, ping]}}}}`,
@@ -65,7 +65,7 @@ func TestObject(t *testing.T) {
 			object: `{readinessProbe: {httpGet: {path: /ready, httpHeaders: [{name: Authorization, value: kanarienvogel}]}}}`,
 			want:   `{readinessProbe: {httpGet: {path: /ready, httpHeaders: [{name: Authorization, value: (hidden)}]}}}`,
 		},
-		"what is no secret stays": {
+		"fields that are not secret stay": {
 			object: `{spec: {replicas: 2, automountServiceAccountToken: false, volumes: [{secret: {secretName: tls}}], tolerations: [{key: node.kubernetes.io/not-ready}], imagePullSecrets: [{name: regcred}], topologySpreadConstraints: [{topologyKey: zone}]}}`,
 			want:   `{spec: {replicas: 2, automountServiceAccountToken: false, volumes: [{secret: {secretName: tls}}], tolerations: [{key: node.kubernetes.io/not-ready}], imagePullSecrets: [{name: regcred}], topologySpreadConstraints: [{topologyKey: zone}]}}`,
 		},
@@ -78,7 +78,7 @@ func TestObject(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(mustParse(t, tc.object), object); diff != "" {
-				t.Errorf("the object itself was changed:\n%s", diff)
+				t.Errorf("the input was changed:\n%s", diff)
 			}
 			if text, _ := json.Marshal(got); strings.Contains(string(text), canary) {
 				t.Errorf("got %s", text)
@@ -97,28 +97,29 @@ func mustParse(t *testing.T, text string) (out map[string]any) {
 
 func TestText(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
-		"a word and its value":      {"export DB_PASSWORD=kanarienvogel; run", "export DB_PASSWORD=(hidden) run"},
-		"in quotes":                 {`run --secret="kanarien kanarienvogel" --port=80`, "run --secret=(hidden) --port=80"},
-		"in quotes of a shell":      {`TOKEN='a kanarienvogel' run`, "TOKEN=(hidden) run"},
-		"in quotes that do not end": {`TOKEN='a kanarienvogel`, "TOKEN=(hidden)"},
-		"in quotes within quotes":   {`exec: \"PASSWORD=\"kanarienvogel b\" x\"`, `exec: \"PASSWORD=(hidden) x\"`},
-		"two words":                 {"mytool --token kanarienvogel --port 80", "mytool --token (hidden) --port 80"},
-		"in an address":             {"dial https://user:kanarienvogel@example.com/a failed", "dial https://(hidden)@example.com/a failed"},
-		"in an address of a database": {
+		"assignment":          {"export DB_PASSWORD=kanarienvogel; run", "export DB_PASSWORD=(hidden) run"},
+		"double quotes":       {`run --secret="kanarien kanarienvogel" --port=80`, "run --secret=(hidden) --port=80"},
+		"single quotes":       {`TOKEN='a kanarienvogel' run`, "TOKEN=(hidden) run"},
+		"unterminated quotes": {`TOKEN='a kanarienvogel`, "TOKEN=(hidden)"},
+		"nested quotes":       {`exec: \"PASSWORD=\"kanarienvogel b\" x\"`, `exec: \"PASSWORD=(hidden) x\"`},
+		"flag and value":      {"mytool --token kanarienvogel --port 80", "mytool --token (hidden) --port 80"},
+		"URL":                 {"dial https://user:kanarienvogel@example.com/a failed", "dial https://(hidden)@example.com/a failed"},
+		"database DSN": {
 			"open root:kanarienvogel@tcp(db:3306)/shop", "open (hidden)@tcp(db:3306)/shop"},
-		"a name alone in an address": {"redis://kanarienvogel@cache:6379", "redis://(hidden)@cache:6379"},
-		"a webhook":                  {"post https://hooks.example.com/services/T1/kanarienvogel", "post https://hooks.example.com/(hidden)"},
-		"another webhook":            {"https://chat.example.com/api/webhooks/1/kanarienvogel", "https://chat.example.com/api/webhooks/(hidden)"},
-		"JSON":                       {`{"password": "kanarien\"kanarienvogel", "name": "x"}`, `{"password": "(hidden)", "name": "x"}`},
-		"JSON within a string":       {`"{\"apiKey\":\"kanarienvogel\",\"a\":1}"`, `"{\"apiKey\":\"(hidden)\",\"a\":1}"`},
-		"who calls":                  {"Authorization: Bearer kanarienvogel", "Authorization: Bearer (hidden)"},
-		"a token":                    {"got eyJhbGciOiJSUzI1NiJ9.kanarienvogel.x1", "got (hidden)"},
-		"a private key":              {"-----BEGIN RSA PRIVATE KEY-----\nkanarienvogel\n-----END RSA PRIVATE KEY-----\nend", "(hidden)\nend"},
-		"a statement":                {"CREATE USER a IDENTIFIED BY 'kanarienvogel'", "CREATE USER a IDENTIFIED BY (hidden)"},
-		"a client of a database":     {"sh -c mariadb-admin -uroot -pkanarienvogel ping", "sh -c mariadb-admin -uroot -p(hidden) ping"},
-		"a sentence about a Secret":  {`Secret "shop-token" does not exist; create it: kubectl create secret generic shop-token -n shop`, `Secret "shop-token" does not exist; create it: kubectl create secret generic shop-token -n shop`},
-		"an address without anybody": {"http://web.shop.svc:80/a?b=c", "http://web.shop.svc:80/a?b=c"},
-		"a mount of another tool":    {"mkdir -p /data", "mkdir -p /data"},
+		"URL with a user name only": {"redis://kanarienvogel@cache:6379", "redis://(hidden)@cache:6379"},
+		"webhook host":              {"post https://hooks.example.com/services/T1/kanarienvogel", "post https://hooks.example.com/(hidden)"},
+		"webhook path":              {"https://chat.example.com/api/webhooks/1/kanarienvogel", "https://chat.example.com/api/webhooks/(hidden)"},
+		"JSON":                      {`{"password": "kanarien\"kanarienvogel", "name": "x"}`, `{"password": "(hidden)", "name": "x"}`},
+		"JSON within a string":      {`"{\"apiKey\":\"kanarienvogel\",\"a\":1}"`, `"{\"apiKey\":\"(hidden)\",\"a\":1}"`},
+		"Authorization header":      {"Authorization: Bearer kanarienvogel", "Authorization: Bearer (hidden)"},
+		"JSON Web Token":            {"got eyJhbGciOiJSUzI1NiJ9.kanarienvogel.x1", "got (hidden)"},
+		"private key":               {"-----BEGIN RSA PRIVATE KEY-----\nkanarienvogel\n-----END RSA PRIVATE KEY-----\nend", "(hidden)\nend"},
+		"SQL statement":             {"CREATE USER a IDENTIFIED BY 'kanarienvogel'", "CREATE USER a IDENTIFIED BY (hidden)"},
+		"database client":           {"sh -c mariadb-admin -uroot -pkanarienvogel ping", "sh -c mariadb-admin -uroot -p(hidden) ping"},
+		"sentence about a Secret": {`Secret "shop-token" does not exist; create it: kubectl create secret generic shop-token -n shop`,
+			`Secret "shop-token" does not exist; create it: kubectl create secret generic shop-token -n shop`},
+		"URL without credentials": {"http://web.shop.svc:80/a?b=c", "http://web.shop.svc:80/a?b=c"},
+		"-p of another tool":      {"mkdir -p /data", "mkdir -p /data"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +128,7 @@ func TestText(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 			if again := redact.Text(got); again != got {
-				t.Errorf("hidden twice it is %s", again)
+				t.Errorf("not idempotent: got %s", again)
 			}
 		})
 	}
@@ -135,11 +136,11 @@ func TestText(t *testing.T) {
 
 func TestArgs(t *testing.T) {
 	cases := map[string]struct{ args, want []string }{
-		"a value of its own":        {[]string{"--password", "x", "y"}, []string{"--password", "(hidden)", "y"}},
-		"a flag without a value":    {[]string{"--no-token", "--port", "80"}, []string{"--no-token", "--port", "80"}},
-		"a script":                  {[]string{"sh", "-c", "PASS=x run"}, []string{"sh", "-c", "PASS=(hidden) run"}},
-		"a password without space":  {[]string{"/usr/bin/mysql", "-px", "-u", "root"}, []string{"/usr/bin/mysql", "-p(hidden)", "-u", "root"}},
-		"a port of another program": {[]string{"web", "-p80"}, []string{"web", "-p80"}},
+		"flag and value":           {[]string{"--password", "x", "y"}, []string{"--password", "(hidden)", "y"}},
+		"flag without a value":     {[]string{"--no-token", "--port", "80"}, []string{"--no-token", "--port", "80"}},
+		"script":                   {[]string{"sh", "-c", "PASS=x run"}, []string{"sh", "-c", "PASS=(hidden) run"}},
+		"password without a space": {[]string{"/usr/bin/mysql", "-px", "-u", "root"}, []string{"/usr/bin/mysql", "-p(hidden)", "-u", "root"}},
+		"-p of another program":    {[]string{"web", "-p80"}, []string{"web", "-p80"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// FuzzText holds that what is hidden stays hidden, whatever is around it.
+// FuzzText checks that a secret is hidden whatever text surrounds it.
 func FuzzText(f *testing.F) {
 	f.Add("a", "b")
 	f.Add(`{"x":"`, `"}`)

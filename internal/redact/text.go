@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// secretWordPattern is what the name of a secret looks like. It takes in more than is secret: what
-// is hidden too much can be asked for, what is shown too much cannot be taken back.
+// secretWordPattern matches names of secrets. It matches too much on purpose: a hidden value can be
+// requested later, but a published secret cannot be withdrawn.
 const secretWordPattern = secretNamePattern + `|key`
 
-// secretNamePattern is the same where a key may as well be one that something is found by.
+// secretNamePattern is used where "key" alone is often not a secret, but the key of an entry.
 const secretNamePattern = `pass|pwd|token|secret|credential|api[_-]?key|private[_-]?key|access[_-]?key`
 
 var (
 	secretWordRegexp = regexp.MustCompile(`(?i)` + secretWordPattern)
-	// valuePattern is one word, or all between quotes; quotes that do not end hide everything after.
+	// valuePattern matches one word or a quoted string; an unterminated quote extends to the end.
 	valuePattern = `(?:\\"(?:[^"\\]|\\[^"])*(?:\\"|$)|"[^"]*(?:"|$)|'[^']*(?:'|$)|\S+)`
-	// textRules are what is hidden in any text, and what stays of it.
+	// textRules are the patterns that are hidden in texts, and their replacements.
 	textRules = []struct {
 		what *regexp.Regexp
 		with string
 	}{
 		{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*-----|$)`), Placeholder},
-		{regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*`), Placeholder}, // a token with a signature
+		{regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*`), Placeholder}, // JSON Web Token
 		{regexp.MustCompile(`(?i)\b(bearer|basic) +[\w.~+/=-]{6,}`), "$1 " + Placeholder},
-		// Somebody who logs in within an address: https://name:password@host, name:password@tcp(host).
+		// Credentials in URLs and DSNs: https://name:password@host, name:password@tcp(host).
 		{regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#"'<>]+@`), "$1" + Placeholder + "@"},
 		{regexp.MustCompile(`[^\s:@/"'=]+:[^\s@]+@(tcp|tcp6|unix)\(`), Placeholder + "@$1("},
-		// Whoever knows the address of a webhook may use it.
+		// Webhook URLs are credentials: every client that knows the URL can use it.
 		{regexp.MustCompile(`(?i)(https?://[^\s/"'<>]*hook[^\s/"'<>]*/)[^\s"'<>]+`), "$1" + Placeholder},
 		{regexp.MustCompile(`(?i)(https?://[^\s"'<>]*/(?:web)?hooks?/)[^\s"'<>]+`), "$1" + Placeholder},
 		{regexp.MustCompile(`(?i)("[^"]*(?:` + secretNamePattern + `)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"`), `$1"` + Placeholder + `"`},
@@ -37,13 +37,13 @@ var (
 		{regexp.MustCompile(`(?i)((?:^|[\s"'])--?[\w.-]*(?:` + secretNamePattern + `)[\w.-]* +)` + valuePattern), "$1" + Placeholder},
 		{regexp.MustCompile(`(?i)(\bidentified (?:with \S+ )?(?:by|as) )` + valuePattern), "$1" + Placeholder},
 	}
-	// Clients of databases take a password without a space: -pPASSWORD.
+	// Database clients accept a password without a space: -pPASSWORD.
 	databaseClientRegexp = regexp.MustCompile(`(?i)\b(mysql|mariadb)`)
 	shortPasswordRegexp  = regexp.MustCompile(`(^|\s)-p\S+`)
 )
 
-// Text hides in a text what looks like a secret: values of words that look like one, who logs
-// in within an address, webhooks, keys and tokens.
+// Text hides secrets in a text: values of words that look like a secret, credentials in URLs, webhook
+// URLs, keys and tokens.
 func Text(s string) string {
 	for _, h := range textRules {
 		s = h.what.ReplaceAllString(s, h.with)
@@ -54,8 +54,7 @@ func Text(s string) string {
 	return s
 }
 
-// Args hides in a command line what looks like a secret, also when a word and its value are
-// two arguments.
+// Args hides secrets in a command line, also if a flag and its value are two arguments.
 func Args(args []string) []string {
 	out := make([]string, len(args))
 	isDatabaseClient, nextIsSecret := false, false

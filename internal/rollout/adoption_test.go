@@ -20,7 +20,7 @@ func stateful(name string) appsapi.Component {
 	return c
 }
 
-// adoptableClaim is the claim of another stack, whose owner gave it away.
+// adoptableClaim is the claim of another stack, released with the adopt annotation.
 func adoptableClaim() desired.RetainedObject {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-shop-db-0",
 		Annotations: map[string]string{"apps.holdfast.dev/adopt": "true"},
@@ -29,7 +29,7 @@ func adoptableClaim() desired.RetainedObject {
 			"app.kubernetes.io/instance": "other", "app.kubernetes.io/component": "db",
 			"apps.holdfast.dev/owner-kind": "AppStack", "apps.holdfast.dev/owner-uid": "theirs",
 		}}}
-	return desired.RetainedObject{ID: desired.ID{Kind: desired.KindClaim, Name: claim.Name}, Object: claim, Claim: claim}
+	return desired.RetainedClaim(appsapi.DefaultKeys, claim)
 }
 
 func TestDataInUseIsNotRelabeled(t *testing.T) {
@@ -45,20 +45,20 @@ func TestDataInUseIsNotRelabeled(t *testing.T) {
 		observed   Observed
 		wantLabels int
 	}{
-		"nobody has it":                   {Observed{}, 1},
-		"their set has it":                {set("theirs", ""), 0},
-		"their set was handed over, too":  {set("theirs", "true"), 1},
-		"our set has it":                  {set("ours", ""), 1},
-		"the set of a deleted one has it": {set("before", ""), 0},
+		"no StatefulSet exists":                                {Observed{}, 1},
+		"another owner's StatefulSet uses it":                  {set("theirs", ""), 0},
+		"another owner's StatefulSet has the adopt annotation": {set("theirs", "true"), 1},
+		"our StatefulSet uses it":                              {set("ours", ""), 1},
+		"StatefulSet of a deleted stack uses it":               {set("before", ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			retained := []desired.RetainedObject{adoptableClaim()}
-			plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, stack(stateful("db")), desired.ClusterState{Retained: retained}), Observed: tc.observed, Retained: retained})
+			plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(stateful("db"))), desired.ClusterState{Retained: retained}), Observed: tc.observed, Retained: retained})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := plan.Steps[0].Data; len(got.Relabel) != tc.wantLabels || got.CreateSecret {
-				t.Errorf("want %d claims labelled, got %+v", tc.wantLabels, got)
+				t.Errorf("want %d claims labeled, got %+v", tc.wantLabels, got)
 			}
 		})
 	}

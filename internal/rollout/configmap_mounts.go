@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// isMounted says whether pods may still want the files in a ConfigMap that no component
-// wants: one that starts again must find what it found before.
+// isMounted reports whether pods may still need the files of a leftover ConfigMap: a pod that
+// restarts must find the same files.
 func (p *planner) isMounted(l leftover) bool {
 	if l.id.Kind != desired.KindConfigMap {
 		return false
@@ -26,8 +26,8 @@ func (p *planner) isMounted(l leftover) bool {
 	return false
 }
 
-// mayMount says whether pods of a workload may mount a ConfigMap. Of the template before, of
-// which pods may be left, nothing is known but whose it was.
+// mayMount reports whether pods of a workload may mount a ConfigMap. During a rollout the pods of
+// the previous template may mount any ConfigMap of their component.
 func mayMount(live Object, name string, sameComponent bool) bool {
 	switch w := live.(type) {
 	case *appsv1.Deployment:

@@ -16,59 +16,59 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// DataPlan is what to do about the data of a component.
+// DataPlan is the plan for the data of a component.
 type DataPlan struct {
-	// Relabel are the claims and credentials that do not say yet that they are the
-	// component's, with all labels that they have to have.
+	// Relabel are the claims and credentials that lack labels of the component, with all labels
+	// that they need.
 	Relabel []LabelUpdate
-	// CreateSecret is the Secret with the credentials that does not exist yet, and Complete one that
-	// may lack some of them.
+	// CreateSecret means that the Secret with the credentials does not exist yet, CompleteSecret
+	// that it may lack keys.
 	CreateSecret, CompleteSecret bool
-	// NewClaims are the names of claims that new pods will take or make: none of them may be
-	// somebody else's.
+	// NewClaims are the names of claims that new pods will use or create. Existing claims with
+	// these names must not belong to another owner.
 	NewClaims []string
-	// ResizeClaims are claims that have to ask for another size.
+	// ResizeClaims are claims whose request must change.
 	ResizeClaims []ClaimResize
-	// RecreateStatefulSet is set when the StatefulSet has to be made anew around its pods, because the
-	// claims of later pods have to be different.
+	// RecreateStatefulSet is set if the claim templates of the StatefulSet differ from the spec. It
+	// is recreated with orphan propagation, so its pods keep running.
 	RecreateStatefulSet bool
-	// Health is what there is to say about it; nil is nothing.
+	// Health is the problem or progress to report; nil if there is nothing to report.
 	Health *health.Result
-	// PendingVolume is what to say about a claim that has no volume yet, if nothing else is.
+	// PendingVolume reports a claim that is not bound. It is used only if Health is nil.
 	PendingVolume *health.Result
-	// PodsAllowed is false when pods must not be created or replaced.
+	// PodsAllowed is false if pods must not be created or replaced.
 	PodsAllowed bool
 }
 
-// LabelUpdate are those that a claim or Secret has to have.
+// LabelUpdate are the labels that a claim or Secret needs.
 type LabelUpdate struct {
 	desired.RetainedObject
 	DesiredLabels map[string]string
 }
 
-// planData decides about the data of a component; live is its StatefulSet, if that is ours.
+// planData plans the data of a component. live is its StatefulSet if the application controls it.
 func (p *planner) planData(c *desired.Component, live Object) *DataPlan {
 	d := &DataPlan{PodsAllowed: true}
 	set, _ := live.(*appsv1.StatefulSet)
 	if set == nil && c.Data.Conflict != "" {
 		d.PodsAllowed = false
-		d.Health = degraded(appsapi.ReasonDataConflict, c.Data.Conflict)
+		d.Health = degradedHealth(appsapi.ReasonDataConflict, c.Data.Conflict)
 		return d
 	}
-	// Somebody else's set has the data in use, so it is theirs, whatever was handed over:
-	// two that both write their name on it would never come to an end. The apply says whose
-	// the set is.
-	if existing := p.Observed[c.Workload]; existing != nil && !p.belongsToOwner(existing) && existing.GetAnnotations()[appsapi.AnnotationAdopt] != "true" {
+	// A StatefulSet of another owner uses the data, so the data belongs to that owner, even if it is
+	// labeled as retained: otherwise two owners would keep overwriting each other's labels. The apply
+	// reports the owner of the StatefulSet.
+	if existing := p.Observed[c.Workload]; existing != nil && !p.belongsToOwner(existing) && existing.GetAnnotations()[p.Owner.Keys.Adopt] != "true" {
 		return d
 	}
 	if conflict := missingStorageConflict(c); set == nil && conflict != "" {
 		d.PodsAllowed = false
-		d.Health = degraded(appsapi.ReasonDataConflict, conflict)
+		d.Health = degradedHealth(appsapi.ReasonDataConflict, conflict)
 		return d
 	}
-	if conflict := cmp.Or(downgradeConflict(c, p.StartedImages[c.Name]), schemaConflict(c)); conflict != "" {
+	if conflict := cmp.Or(downgradeConflict(p.Owner.Keys, c, p.StartedImages[c.Name]), schemaConflict(c)); conflict != "" {
 		d.PodsAllowed = false
-		d.Health = degraded(appsapi.ReasonDataConflict, conflict)
+		d.Health = degradedHealth(appsapi.ReasonDataConflict, conflict)
 		return d
 	}
 	want := desired.RetainedLabels(p.Owner, *c)
@@ -80,7 +80,7 @@ func (p *planner) planData(c *desired.Component, live Object) *DataPlan {
 	if len(c.Data.Credentials) > 0 && !c.Data.HasSecret() {
 		if c.Data.HasClaims() {
 			d.PodsAllowed = false
-			d.Health = degraded(appsapi.ReasonCredentialsLost, lostCredentialsMessage(p.Owner, c))
+			d.Health = degradedHealth(appsapi.ReasonCredentialsLost, lostCredentialsMessage(p.Owner, c))
 			return d
 		}
 		d.CreateSecret = true
@@ -91,7 +91,7 @@ func (p *planner) planData(c *desired.Component, live Object) *DataPlan {
 	return d
 }
 
-// missingStorageConflict says that a component would start without some of its data.
+// missingStorageConflict reports that a component would start without part of its data.
 func missingStorageConflict(c *desired.Component) string {
 	for _, k := range c.Data.Retained {
 		if k.Claim == nil || slices.ContainsFunc(c.Data.Storage, func(s appsapi.StorageSpec) bool {
@@ -99,35 +99,37 @@ func missingStorageConflict(c *desired.Component) string {
 		}) {
 			continue
 		}
-		return fmt.Sprintf("%s has data of component %q, and storage has no volume of that name. Add it again, or give the new component another name", k, c.Name)
+		return fmt.Sprintf("%s contains data of component %q, but the component no longer declares its volume in storage. "+
+			"Add the volume again, or rename the new component", k, c.Name)
 	}
 	return ""
 }
 
-// downgradeConflict says that a database would be run by a server that is older than its data, or than the one that has
-// been let near it since. Some start all the same, and do damage.
-func downgradeConflict(c *desired.Component, started string) string {
+// downgradeConflict reports that the image of a database is older than the server version that is
+// recorded at its data, or older than startedImage, whose server may have written the data since then.
+// Some older servers start anyway and damage the data.
+func downgradeConflict(keys *appsapi.Keys, c *desired.Component, startedImage string) string {
 	if c.Database == nil {
 		return ""
 	}
 	target := c.Database.ImageVersion(c.Database.Image)
 	if target == (mariadb.Version{}) {
-		return "" // nothing says what it is
+		return "" // unknown version
 	}
 	for _, k := range c.Data.Retained {
 		if k.Claim == nil {
 			continue
 		}
-		written, _ := mariadb.ParseVersion(k.GetAnnotations()[appsapi.AnnotationServerVersion]) // zero when it says none
-		writtenBy := k.GetAnnotations()[appsapi.AnnotationServerImage]
-		if startedVersion := c.Database.ImageVersion(started); written.OlderThan(startedVersion) {
-			written, writtenBy = startedVersion, started
+		written, _ := mariadb.ParseVersion(k.GetAnnotations()[keys.ServerVersion]) // zero if it is not recorded
+		writtenBy := k.GetAnnotations()[keys.ServerImage]
+		if startedVersion := c.Database.ImageVersion(startedImage); written.OlderThan(startedVersion) {
+			written, writtenBy = startedVersion, startedImage
 		}
 		if !target.OlderThan(written) || writtenBy == c.Database.Image {
-			continue // the tag of the image that wrote it may say anything
+			continue // the image itself wrote the data; its tag may be misleading
 		}
-		return fmt.Sprintf("%s was written by MariaDB %s, and image %s is of the series %s, which cannot be trusted with it: nothing is changed. "+
-			"Go back to an image of %s or later; to get to an older one, dump the data and load it into a new component",
+		return fmt.Sprintf("%s was written by MariaDB %s, but image %s is from the older series %s. "+
+			"A downgrade can damage the data, so nothing is changed. Use an image of series %s or later; to downgrade, dump the data and load it into a new component",
 			k, written, c.Database.Image, target.Series(), written.Series())
 	}
 	return ""
@@ -140,7 +142,7 @@ func schemaConflict(c *desired.Component) string {
 	return c.Database.SchemaConflict
 }
 
-func degraded(reason, message string) *health.Result {
+func degradedHealth(reason, message string) *health.Result {
 	return &health.Result{Status: health.Degraded, Reason: reason, Message: message}
 }
 
@@ -159,12 +161,12 @@ func lostCredentialsMessage(owner desired.Owner, c *desired.Component) string {
 	for _, credential := range c.Data.Credentials {
 		keys += fmt.Sprintf(" --from-literal=%s=...", credential.Key)
 	}
-	return fmt.Sprintf("Secret %s/%s with the credentials of component %q is gone, and its data can only be opened with those, so no new ones are made. "+
-		"Restore it: kubectl create secret generic %s -n %s%s",
+	return fmt.Sprintf("Secret %s/%s with the credentials of component %q does not exist. "+
+		"The existing data requires these credentials, so new ones are not generated. Restore the Secret: kubectl create secret generic %s -n %s%s",
 		owner.Namespace, c.Data.Secret, c.Name, c.Data.Secret, owner.Namespace, keys)
 }
 
-// newClaimNames are the names of the claims that the next apply may make Kubernetes use.
+// newClaimNames returns the names of the claims that new pods will use after the next apply.
 func newClaimNames(c *desired.Component, set *appsv1.StatefulSet) []string {
 	want := desiredReplicas(c, set)
 	from := int32(0)
@@ -182,7 +184,7 @@ func newClaimNames(c *desired.Component, set *appsv1.StatefulSet) []string {
 	return names
 }
 
-// desiredReplicas is how many pods there are to be.
+// desiredReplicas returns the desired number of pods.
 func desiredReplicas(c *desired.Component, set *appsv1.StatefulSet) int32 {
 	switch {
 	case c.Data.Replicas != nil:
@@ -195,15 +197,14 @@ func desiredReplicas(c *desired.Component, set *appsv1.StatefulSet) int32 {
 	return 1
 }
 
-// isOrphaningPods says whether a set is on its way out without its pods.
+// isOrphaningPods reports whether a StatefulSet is being deleted with orphan propagation.
 func isOrphaningPods(live Object) bool {
 	_, ok := live.(*appsv1.StatefulSet)
 	return ok && live.GetDeletionTimestamp() != nil && slices.Contains(live.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// planUnusedData decides what becomes of claims and credentials that no component has. Nothing
-// is deleted that was kept on purpose before, nor while a component does not start because
-// of such data.
+// planUnusedData plans claims and credentials without a component. It never deletes data that was
+// retained before, and deletes nothing while a component does not start because of a data conflict.
 func (p *planner) planUnusedData(plan *Plan) {
 	conflict := false
 	for _, s := range plan.Steps {
@@ -213,23 +214,23 @@ func (p *planner) planUnusedData(plan *Plan) {
 		if p.workloadExists(k.WorkloadID()) {
 			continue
 		}
-		switch owned := k.GetLabels()[appsapi.LabelOwnerUID] == string(p.Owner.UID); {
+		switch owned := k.GetLabels()[p.Owner.Keys.OwnerUID] == string(p.Owner.UID); {
 		case k.MarkedRetained():
-		case owned && p.DeleteData && unlocksExistingData(k, p.Retained):
+		case owned && p.DeleteData && isNeededByExistingData(k, p.Retained):
 		case owned && p.DeleteData && !conflict:
 			plan.Purge = append(plan.Purge, k)
 		case owned && !p.DeleteData:
 			want := maps.Clone(k.GetLabels())
-			want[appsapi.LabelRetained] = "true"
+			want[p.Owner.Keys.Retained] = "true"
 			plan.Retain = append(plan.Retain, LabelUpdate{k, want})
 		}
 	}
 }
 
-// workloadExists says whether there is a StatefulSet that uses some data.
+// workloadExists reports whether a StatefulSet with the given workload ID exists.
 func (p *planner) workloadExists(workloadID string) bool {
 	for _, live := range p.Observed {
-		if set, ok := live.(*appsv1.StatefulSet); ok && set.Labels[appsapi.LabelWorkload] == workloadID {
+		if set, ok := live.(*appsv1.StatefulSet); ok && set.Labels[p.Owner.Keys.Workload] == workloadID {
 			return true
 		}
 	}

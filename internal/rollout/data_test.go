@@ -18,11 +18,11 @@ func withCredentials(c *appsapi.Component) {
 	c.Stateful.Credentials = []appsapi.Credential{{Key: "password"}}
 }
 
-// authSecret is the Secret of the database, which has the labels of its claim.
+// authSecret is the Secret of the database, with the labels of its claim.
 func authSecret(claim desired.RetainedObject) desired.RetainedObject {
 	meta := &metav1.PartialObjectMetadata{ObjectMeta: *claim.Claim.ObjectMeta.DeepCopy()}
 	meta.Name = "shop-db-auth"
-	return desired.RetainedObject{ID: desired.ID{Kind: desired.KindSecret, Name: meta.Name}, Object: meta}
+	return desired.RetainedSecret(appsapi.DefaultKeys, meta)
 }
 
 func withLabel(key, value string) func(*corev1.PersistentVolumeClaim) {
@@ -33,9 +33,9 @@ func withLabel(key, value string) func(*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// planDataActions plans for a spec with what is kept, and says what is done about data.
+// planDataActions returns the planned actions on data for a spec and retained data.
 func planDataActions(spec []appsapi.Component, retained []desired.RetainedObject, observed Observed, purge bool) (first *DataPlan, actions []string) {
-	plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, spec, desired.ClusterState{Retained: retained}), Retained: retained, Observed: observed, DeleteData: purge})
+	plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{Retained: retained}), Retained: retained, Observed: observed, DeleteData: purge})
 	must(err)
 	for _, s := range plan.Steps {
 		if s.Data == nil {
@@ -48,10 +48,10 @@ func planDataActions(spec []appsapi.Component, retained []desired.RetainedObject
 			actions = append(actions, "label "+l.Name)
 		}
 		if s.Data.CreateSecret {
-			actions = append(actions, "make credentials")
+			actions = append(actions, "create credentials")
 		}
 		for _, name := range s.Data.NewClaims {
-			actions = append(actions, "look for "+name)
+			actions = append(actions, "check claim "+name)
 		}
 		if slices.ContainsFunc(s.Apply, func(a ChildApply) bool { return a.Kind == desired.KindStatefulSet }) {
 			actions = append(actions, "apply")
@@ -85,27 +85,27 @@ func TestPlanData(t *testing.T) {
 		want     []string
 		reason   string
 	}{
-		"new":                                 {spec: db, want: []string{"make credentials", "look for data-shop-db-0", "apply"}},
-		"without credentials":                 {spec: database("1Gi"), want: []string{"look for data-shop-db-0", "apply"}},
-		"back to its data":                    {spec: db, retained: []desired.RetainedObject{claim, authSecret(claim)}, want: []string{"apply"}},
-		"back to what was kept":               {spec: db, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelRetained, "true")), authSecret(claim)}, want: []string{"label data-shop-db-0", "apply"}},
-		"of an object before":                 {spec: db, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelOwnerUID, "theirs")), authSecret(claim)}, want: []string{"label data-shop-db-0", "apply"}},
-		"a claim that was just made":          {spec: db, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelInstance, ""), withLabel(appsapi.LabelComponent, ""), withLabel(appsapi.LabelOwnerKind, "")), authSecret(claim)}, observed: running, want: []string{"label data-shop-db-0", "apply"}},
-		"renamed":                             {spec: renamed, retained: []desired.RetainedObject{claim, authSecret(claim)}, observed: running, want: []string{"label data-shop-db-0", "label shop-db-auth", "apply"}},
-		"credentials are gone":                {spec: db, retained: []desired.RetainedObject{claim}, reason: "CredentialsLost"},
-		"credentials are gone while it runs":  {spec: db, retained: []desired.RetainedObject{claim}, observed: running, want: []string{"apply"}, reason: "CredentialsLost"},
-		"credentials without data":            {spec: db, retained: []desired.RetainedObject{authSecret(claim)}, want: []string{"look for data-shop-db-0", "apply"}},
-		"another volume":                      {spec: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].Name = "other" }), retained: []desired.RetainedObject{claim}, reason: "DataConflict"},
-		"a rename that nobody said":           {spec: renamedSilently, retained: []desired.RetainedObject{claim, authSecret(claim)}, want: []string{"retain data-shop-db-0", "retain shop-db-auth"}, reason: "DataConflict"},
-		"a rename that nobody said, to purge": {spec: renamedSilently, retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, reason: "DataConflict"},
-		"left the spec, and runs":             {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, observed: running},
-		"left the spec":                       {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, want: []string{"retain data-shop-db-0", "retain shop-db-auth"}},
-		"left the spec before":                {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelRetained, "true"))}},
-		"left the spec, to purge":             {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, want: []string{"purge data-shop-db-0"}},
-		"the data is purged":                  {spec: other, retained: []desired.RetainedObject{authSecret(claim)}, purge: true, want: []string{"purge shop-db-auth"}},
-		"kept on purpose, to purge":           {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelRetained, "true"))}, purge: true},
-		"of an object before, to purge":       {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelOwnerUID, "theirs"))}, purge: true},
-		"more pods":                           {spec: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(2)) }), retained: []desired.RetainedObject{claim}, observed: running, want: []string{"look for data-shop-db-1", "apply"}},
+		"new":                           {spec: db, want: []string{"create credentials", "check claim data-shop-db-0", "apply"}},
+		"without credentials":           {spec: database("1Gi"), want: []string{"check claim data-shop-db-0", "apply"}},
+		"existing data":                 {spec: db, retained: []desired.RetainedObject{claim, authSecret(claim)}, want: []string{"apply"}},
+		"retained data":                 {spec: db, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.Retained, "true")), authSecret(claim)}, want: []string{"label data-shop-db-0", "apply"}},
+		"data of a deleted application": {spec: db, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.OwnerUID, "theirs")), authSecret(claim)}, want: []string{"label data-shop-db-0", "apply"}},
+		"new claim without labels":      {spec: db, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelInstance, ""), withLabel(appsapi.LabelComponent, ""), withLabel(appsapi.DefaultKeys.OwnerKind, "")), authSecret(claim)}, observed: running, want: []string{"label data-shop-db-0", "apply"}},
+		"renamed":                       {spec: renamed, retained: []desired.RetainedObject{claim, authSecret(claim)}, observed: running, want: []string{"label data-shop-db-0", "label shop-db-auth", "apply"}},
+		"credentials are lost":          {spec: db, retained: []desired.RetainedObject{claim}, reason: "CredentialsLost"},
+		"credentials are lost while the database runs": {spec: db, retained: []desired.RetainedObject{claim}, observed: running, want: []string{"apply"}, reason: "CredentialsLost"},
+		"credentials without data":                     {spec: db, retained: []desired.RetainedObject{authSecret(claim)}, want: []string{"check claim data-shop-db-0", "apply"}},
+		"another volume":                               {spec: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].Name = "other" }), retained: []desired.RetainedObject{claim}, reason: "DataConflict"},
+		"rename without renamedFrom":                   {spec: renamedSilently, retained: []desired.RetainedObject{claim, authSecret(claim)}, want: []string{"retain data-shop-db-0", "retain shop-db-auth"}, reason: "DataConflict"},
+		"rename without renamedFrom, to purge":         {spec: renamedSilently, retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, reason: "DataConflict"},
+		"removed from the spec, but running":           {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, observed: running},
+		"removed from the spec":                        {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, want: []string{"retain data-shop-db-0", "retain shop-db-auth"}},
+		"removed from the spec earlier":                {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.Retained, "true"))}},
+		"removed from the spec, to purge":              {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, want: []string{"purge data-shop-db-0"}},
+		"the data is purged":                           {spec: other, retained: []desired.RetainedObject{authSecret(claim)}, purge: true, want: []string{"purge shop-db-auth"}},
+		"already retained, to purge":                   {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.Retained, "true"))}, purge: true},
+		"data of a deleted application, to purge":      {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.OwnerUID, "theirs"))}, purge: true},
+		"more replicas":                                {spec: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(2)) }), retained: []desired.RetainedObject{claim}, observed: running, want: []string{"check claim data-shop-db-1", "apply"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -113,14 +113,14 @@ func TestPlanData(t *testing.T) {
 			slices.Sort(actions)
 			slices.Sort(tc.want)
 			if !slices.Equal(actions, tc.want) {
-				t.Errorf("did %q, want %q", actions, tc.want)
+				t.Errorf("got %q, want %q", actions, tc.want)
 			}
 			reason := ""
 			if d != nil && d.Health != nil {
 				reason = d.Health.Reason
 			}
 			if reason != tc.reason || d != nil && d.PodsAllowed != (reason == "") {
-				t.Errorf("said %q, want %q", reason, tc.reason)
+				t.Errorf("got reason %q, want %q", reason, tc.reason)
 			}
 		})
 	}
@@ -133,7 +133,7 @@ func TestNewClaimsFollowReplicas(t *testing.T) {
 		spec appsapi.Component
 		want []string
 	}{
-		"spec has more replicas":     {spec: database("1Gi", statefulReplicas(3)), want: []string{"look for data-shop-db-2", "apply"}},
+		"spec has more replicas":     {spec: database("1Gi", statefulReplicas(3)), want: []string{"check claim data-shop-db-2", "apply"}},
 		"spec has fewer replicas":    {spec: database("1Gi", statefulReplicas(1)), want: []string{"apply"}},
 		"spec does not set replicas": {spec: database("1Gi"), want: []string{"apply"}},
 	} {
@@ -146,36 +146,38 @@ func TestNewClaimsFollowReplicas(t *testing.T) {
 	}
 }
 
-// TestLostCredentialsHoldPodTemplate leaves pods alone that run, and lets everything else pass.
+// TestLostCredentialsHoldPodTemplate checks that running pods are not replaced and everything else
+// is applied.
 func TestLostCredentialsHoldPodTemplate(t *testing.T) {
 	edited := database("1Gi", withCredentials, func(c *appsapi.Component) { c.Stateful.Image = "db:2" })
 	retained := []desired.RetainedObject{boundClaim("1Gi", "1Gi")}
-	plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, stack(edited), desired.ClusterState{Retained: retained}), Retained: retained, Observed: liveObjects(database("1Gi", withCredentials))})
+	plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(edited)), desired.ClusterState{Retained: retained}), Retained: retained, Observed: liveObjects(database("1Gi", withCredentials))})
 	must(err)
 	for _, a := range plan.Steps[0].Apply {
 		if a.HoldPodTemplate != (a.Kind == desired.KindStatefulSet) {
-			t.Errorf("%s %s: pods are held: %v", a.Kind.Kind, a.Name, a.HoldPodTemplate)
+			t.Errorf("%s %s: pod template is held: %v", a.Kind.Kind, a.Name, a.HoldPodTemplate)
 		}
 	}
 }
 
-// TestRecreatedStatefulSetIgnoresDependencies makes a set anew around its pods also while what it needs is down.
+// TestRecreatedStatefulSetIgnoresDependencies checks that a StatefulSet is recreated around its
+// pods even while a dependency is down.
 func TestRecreatedStatefulSetIgnoresDependencies(t *testing.T) {
 	db, api := database("1Gi", dependsOn("api")), service("api", "1")
 	for orphaned, want := range map[int32]bool{0: false, 2: true} {
 		state := desired.ClusterState{OrphanedReplicas: map[string]int32{"db": orphaned}}
-		plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, stack(db, api), state)})
+		plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(db, api)), state)})
 		must(err)
 		if got := len(plan.Steps[0].Apply) > 0; got != want {
-			t.Errorf("with %d pods that run applied: %v", orphaned, got)
+			t.Errorf("with %d running pods, applied: %v", orphaned, got)
 		}
 		for _, a := range plan.Steps[0].Apply {
 			if set, ok := appliedChild(a.Child, nil).(*appsv1.StatefulSet); ok && *set.Spec.Replicas != orphaned {
-				t.Errorf("made for %d of %d pods", *set.Spec.Replicas, orphaned)
+				t.Errorf("got %d replicas for %d pods", *set.Spec.Replicas, orphaned)
 			}
 		}
 	}
-	components := desired.Build(shop, stack(db, api), desired.ClusterState{})
+	components := desired.Build(shop, desired.ExpandComponents(stack(db, api)), desired.ClusterState{})
 	leaving := liveObjects(db, api)
 	set := leaving[desired.ID{Kind: desired.KindStatefulSet, Name: "shop-db"}].(*appsv1.StatefulSet)
 	set.DeletionTimestamp, set.Finalizers = &noon, []string{metav1.FinalizerOrphanDependents}
@@ -183,16 +185,16 @@ func TestRecreatedStatefulSetIgnoresDependencies(t *testing.T) {
 	must(err)
 	for _, a := range plan.Steps[0].Apply {
 		if a.Kind == desired.KindStatefulSet {
-			t.Error("applied to a set that is on its way out")
+			t.Error("applied to a StatefulSet that is being deleted")
 		}
 	}
 }
 
-func TestFinalizeData(t *testing.T) {
+func TestPlanDataFinalization(t *testing.T) {
 	claim := boundClaim("1Gi", "1Gi")
-	fresh := boundClaim("1Gi", "1Gi", withLabel(appsapi.LabelInstance, ""), withLabel(appsapi.LabelComponent, ""), withLabel(appsapi.LabelOwnerKind, ""), withLabel(appsapi.LabelOwnerUID, ""))
-	retained := boundClaim("1Gi", "1Gi", withLabel(appsapi.LabelRetained, "true"))
-	theirs := boundClaim("1Gi", "1Gi", withLabel(appsapi.LabelOwnerUID, "theirs"))
+	fresh := boundClaim("1Gi", "1Gi", withLabel(appsapi.LabelInstance, ""), withLabel(appsapi.LabelComponent, ""), withLabel(appsapi.DefaultKeys.OwnerKind, ""), withLabel(appsapi.DefaultKeys.OwnerUID, ""))
+	retained := boundClaim("1Gi", "1Gi", withLabel(appsapi.DefaultKeys.Retained, "true"))
+	theirs := boundClaim("1Gi", "1Gi", withLabel(appsapi.DefaultKeys.OwnerUID, "theirs"))
 	webOnly := service("web", "1")
 	cases := map[string]struct {
 		spec     appsapi.Component
@@ -200,26 +202,26 @@ func TestFinalizeData(t *testing.T) {
 		purge    bool
 		want     string
 	}{
-		"kept":                          {spec: database("1Gi"), retained: []desired.RetainedObject{claim, authSecret(claim)}, want: "retain data-shop-db-0, retain shop-db-auth"},
-		"kept already":                  {spec: database("1Gi"), retained: []desired.RetainedObject{retained}},
-		"just made":                     {spec: database("1Gi"), retained: []desired.RetainedObject{fresh}, want: "retain data-shop-db-0"},
-		"of a component that is gone":   {spec: webOnly, retained: []desired.RetainedObject{claim}, want: "retain data-shop-db-0"},
-		"purged, the volume first":      {spec: database("1Gi"), retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, want: "purge data-shop-db-0"},
-		"purged, then the password":     {spec: database("1Gi"), retained: []desired.RetainedObject{authSecret(claim)}, purge: true, want: "purge shop-db-auth"},
-		"kept on purpose before":        {spec: database("1Gi"), retained: []desired.RetainedObject{retained}, purge: true},
-		"just made, says first whose":   {spec: database("1Gi"), retained: []desired.RetainedObject{fresh}, purge: true, want: "label data-shop-db-0"},
-		"of another object of the name": {spec: database("1Gi"), retained: []desired.RetainedObject{theirs}, purge: true},
+		"retained":                                  {spec: database("1Gi"), retained: []desired.RetainedObject{claim, authSecret(claim)}, want: "retain data-shop-db-0, retain shop-db-auth"},
+		"already retained":                          {spec: database("1Gi"), retained: []desired.RetainedObject{retained}},
+		"new claim without labels":                  {spec: database("1Gi"), retained: []desired.RetainedObject{fresh}, want: "retain data-shop-db-0"},
+		"data of a removed component":               {spec: webOnly, retained: []desired.RetainedObject{claim}, want: "retain data-shop-db-0"},
+		"purged, the volume first":                  {spec: database("1Gi"), retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, want: "purge data-shop-db-0"},
+		"purged, the password last":                 {spec: database("1Gi"), retained: []desired.RetainedObject{authSecret(claim)}, purge: true, want: "purge shop-db-auth"},
+		"already retained, to purge":                {spec: database("1Gi"), retained: []desired.RetainedObject{retained}, purge: true},
+		"new claim, labeled before the purge":       {spec: database("1Gi"), retained: []desired.RetainedObject{fresh}, purge: true, want: "label data-shop-db-0"},
+		"data of another application with the name": {spec: database("1Gi"), retained: []desired.RetainedObject{theirs}, purge: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			components := desired.Build(shop, stack(tc.spec), desired.ClusterState{Retained: tc.retained})
+			components := desired.Build(shop, desired.ExpandComponents(stack(tc.spec)), desired.ClusterState{Retained: tc.retained})
 			var got []string
-			for _, s := range FinalizeData(shop, components, tc.retained, tc.purge) {
+			for _, s := range PlanDataFinalization(shop, components, tc.retained, tc.purge) {
 				what := "label "
 				switch {
 				case s.Purge:
 					what = "purge "
-				case s.DesiredLabels[appsapi.LabelRetained] == "true":
+				case s.DesiredLabels[appsapi.DefaultKeys.Retained] == "true":
 					what = "retain "
 				}
 				got = append(got, what+s.Name)

@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// mariaDB is a database component that runs a version of the official image.
+// mariaDB is a database component with a version of the official image.
 func mariaDB(version string, changes ...componentOption) appsapi.Component {
 	c := appsapi.Component{Name: "db", Database: &appsapi.DatabaseComponent{Version: version}}
 	c.Database.Storage.Size = resource.MustParse("1Gi")
-	return desired.ExpandDatabases(stack(withOptions(c, changes)))[0]
+	return withOptions(c, changes)
 }
 
 func withServerImage(image string) componentOption {
@@ -32,9 +32,9 @@ func databaseClaim(annotations map[string]string) desired.RetainedObject {
 	return boundClaim("1Gi", "1Gi", func(c *corev1.PersistentVolumeClaim) { c.Annotations = annotations })
 }
 
-// writtenBy are the annotations of a claim that a server has written to.
+// writtenBy returns the annotations of a claim that a server has written to.
 func writtenBy(version, image string) map[string]string {
-	return map[string]string{appsapi.AnnotationServerVersion: version, appsapi.AnnotationServerImage: image}
+	return map[string]string{appsapi.DefaultKeys.ServerVersion: version, appsapi.DefaultKeys.ServerImage: image}
 }
 
 // databaseCase is a database, the annotations of its claim, and the plan for it.
@@ -60,7 +60,7 @@ func (tc databaseCase) run(t *testing.T) {
 		observed = liveObjects(mariaDB("11.8"))
 	}
 	plan, err := NewPlan(Input{
-		Owner: shop, Components: desired.Build(shop, stack(tc.spec), desired.ClusterState{Retained: retained}),
+		Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(tc.spec)), desired.ClusterState{Retained: retained}),
 		Observed: observed, Retained: retained, StartedImages: map[string]string{"db": tc.started},
 	})
 	if err != nil {
@@ -81,17 +81,17 @@ func conflictPlan(message string) *DataPlan {
 
 const (
 	applyDatabase  = "db: apply StatefulSet shop-db, Service shop-db-headless, Service shop-db"
-	holdDatabase   = "db: apply StatefulSet shop-db without its pods, Service shop-db-headless, Service shop-db"
+	holdDatabase   = "db: apply StatefulSet shop-db without its pod template, Service shop-db-headless, Service shop-db"
 	doNotStart     = "db: "
-	goBackToSeries = " or later; to get to an older one, dump the data and load it into a new component"
+	goBackToSeries = " or later; to downgrade, dump the data and load it into a new component"
 )
 
 func TestDatabaseDowngradeIsRejected(t *testing.T) {
 	written118, written106 := writtenBy("11.8.2-MariaDB-log", "mariadb:11.8"), writtenBy("10.6.21", "mariadb:10.6")
 	conflict := func(written string) *DataPlan {
 		return conflictPlan("PersistentVolumeClaim data-shop-db-0 was written by MariaDB " + written +
-			", and image mariadb:11.4 is of the series 11.4, which cannot be trusted with it: nothing is changed. " +
-			"Go back to an image of 11.8" + goBackToSeries)
+			", but image mariadb:11.4 is from the older series 11.4. A downgrade can damage the data, so nothing is changed. " +
+			"Use an image of series 11.8" + goBackToSeries)
 	}
 	for name, tc := range map[string]databaseCase{
 		"older series": {
@@ -136,7 +136,8 @@ func TestDatabaseStartsWithReadableData(t *testing.T) {
 	}
 }
 
-// TestDatabaseVersionIsReadFromClaims ignores annotations of the Secret: without a claim there is no data to damage.
+// TestDatabaseVersionIsReadFromClaims checks that annotations of the Secret are ignored: without a
+// claim there is no data to damage.
 func TestDatabaseVersionIsReadFromClaims(t *testing.T) {
 	databaseCase{
 		spec: mariaDB("11.4"), annotations: writtenBy("11.8.2", "mariadb:11.8"), secretOnly: true,
@@ -146,9 +147,9 @@ func TestDatabaseVersionIsReadFromClaims(t *testing.T) {
 }
 
 func TestDatabaseSchemaChangeIsRejected(t *testing.T) {
-	schemaOrders := map[string]string{appsapi.AnnotationSchema: "orders"}
-	conflict := conflictPlan(`PersistentVolumeClaim data-shop-db-0 has the schema "orders", and database says "invoices": ` +
-		"with that, everybody who is bound would find nothing. Let database say orders")
+	schemaOrders := map[string]string{appsapi.DefaultKeys.Schema: "orders"}
+	conflict := conflictPlan(`PersistentVolumeClaim data-shop-db-0 contains schema "orders", but database is "invoices": ` +
+		"bound components would not find their data. Set database to orders")
 	allowed := &DataPlan{CompleteSecret: true, PodsAllowed: true}
 	for name, tc := range map[string]databaseCase{
 		"another schema": {

@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-var shop = desired.Owner{APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppStack", Namespace: "shop", Name: "shop", UID: "ours"}
+var shop = desired.Owner{Keys: appsapi.DefaultKeys, APIVersion: "apps.holdfast.dev/v1alpha1", Kind: "AppStack", Namespace: "shop", Name: "shop", UID: "ours"}
 
 var noon = metav1.NewTime(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
 
-// componentOption is something about a component that a case is about.
+// componentOption changes a component of a test case.
 type componentOption func(*appsapi.Component)
 
 func service(name, version string, changes ...componentOption) appsapi.Component {
@@ -61,10 +61,10 @@ func boundTo(name string) componentOption {
 
 func stack(spec ...appsapi.Component) []appsapi.Component { return spec }
 
-// liveObjects is what lives when everything in the spec was applied and is well.
+// liveObjects are the objects of a spec after everything was applied and became ready.
 func liveObjects(spec ...appsapi.Component) Observed {
 	observed := Observed{}
-	for _, c := range desired.Build(shop, spec, desired.ClusterState{}) {
+	for _, c := range desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{}) {
 		for _, child := range c.Children {
 			observed[child.ID] = appliedChild(child, nil)
 		}
@@ -72,7 +72,7 @@ func liveObjects(spec ...appsapi.Component) Observed {
 	return observed
 }
 
-// appliedChild is a child after it was applied to what was there, and got well.
+// appliedChild is a child after it was applied and became ready.
 func appliedChild(child desired.Child, before Object) Object {
 	config, err := child.Render(before)
 	must(err)
@@ -121,17 +121,17 @@ func must(err error) {
 	}
 }
 
-// replicas without a budget: what is about the number of pods has cases of its own.
+// replicas sets replicas without a budget, which other cases cover.
 func replicas(n int32) componentOption {
 	return func(c *appsapi.Component) {
 		c.Service.Replicas, c.Service.Disruption.Budget = &n, appsapi.DisruptionNone
 	}
 }
 
-// mutation is something that happened to what lives.
+// mutation changes the live objects.
 type mutation func(Observed)
 
-// mutateChild does something to the child of a kind whose name begins so.
+// mutateChild changes the child of a kind whose name has this prefix.
 func mutateChild[T Object](name string, f func(T)) mutation {
 	return func(seen Observed) {
 		for id, live := range seen {
@@ -140,11 +140,11 @@ func mutateChild[T Object](name string, f func(T)) mutation {
 				return
 			}
 		}
-		panic("there is no " + name)
+		panic("no such child: " + name)
 	}
 }
 
-// deleteChild takes children away.
+// deleteChild deletes children.
 func deleteChild(kind, name string) mutation {
 	return func(seen Observed) {
 		for id := range seen {
@@ -153,11 +153,11 @@ func deleteChild(kind, name string) mutation {
 				return
 			}
 		}
-		panic("there is no " + name)
+		panic("no such child: " + name)
 	}
 }
 
-// addLive adds what lives beside it.
+// addLive adds live objects.
 func addLive(spec ...appsapi.Component) mutation {
 	return func(seen Observed) {
 		for id, live := range liveObjects(spec...) {
@@ -166,10 +166,10 @@ func addLive(spec ...appsapi.Component) mutation {
 	}
 }
 
-// rollOut applies what is wanted of a component now, and its pods are new.
+// rollOut applies the desired state of a component and replaces its pods.
 func rollOut(name string, spec ...appsapi.Component) mutation {
 	return func(seen Observed) {
-		for _, c := range desired.Build(shop, spec, desired.ClusterState{}) {
+		for _, c := range desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{}) {
 			for _, child := range c.Children {
 				if c.Name == name {
 					seen[child.ID] = appliedChild(child, seen[child.ID])
@@ -218,8 +218,8 @@ func annotated[T Object](key, value string) func(T) {
 	}
 }
 
-// planLines is a plan as a person would note it down. Jobs are called after their image: the
-// hash in their names says nothing.
+// planLines formats a plan for comparison. Jobs are named after their image, because the hash in
+// their names has no meaning here.
 func planLines(p Plan) []string {
 	var out []string
 	for _, s := range p.Steps {
@@ -230,7 +230,7 @@ func planLines(p Plan) []string {
 		if len(s.Apply) > 0 {
 			parts = append(parts, "apply "+join(s.Apply, func(a ChildApply) string {
 				if a.HoldPodTemplate {
-					return describeID(a.ID) + " without its pods"
+					return describeID(a.ID) + " without its pod template"
 				}
 				return describeID(a.ID)
 			}))
@@ -245,7 +245,7 @@ func planLines(p Plan) []string {
 			parts = append(parts, "wait for the end of "+describeID(*s.PreviousRun))
 		}
 		if s.IsWaiting() != (len(s.WaitsFor) > 0 || s.PreviousRun != nil) {
-			parts = append(parts, "and does not know whether it waits")
+			parts = append(parts, "inconsistent waiting state")
 		}
 		out = append(out, s.Component+": "+strings.Join(parts, "; "))
 	}
@@ -270,7 +270,7 @@ func describeID(id desired.ID) string {
 	name := id.Name
 	if id.Kind == desired.KindJob {
 		for _, version := range []string{"1", "2", "3"} {
-			if strings.HasSuffix(name, desired.Build(shop, stack(job("migrate", version)), desired.ClusterState{})[0].JobSpecHash) {
+			if strings.HasSuffix(name, desired.Build(shop, desired.ExpandComponents(stack(job("migrate", version))), desired.ClusterState{})[0].JobSpecHash) {
 				name = "migrate:" + version
 			}
 		}
@@ -278,15 +278,15 @@ func describeID(id desired.ID) string {
 	return id.Kind.Kind + " " + name
 }
 
-// planWith plans for a spec and what became of an earlier one.
+// planWith plans for a spec and live objects of an earlier one.
 func planWith(now []appsapi.Component, observed Observed, protectedJobs map[string]bool, mutations ...mutation) (Plan, error) {
 	for _, d := range mutations {
 		d(observed)
 	}
-	return NewPlan(Input{Owner: shop, Components: desired.Build(shop, now, desired.ClusterState{}), Observed: observed, ProtectedJobs: protectedJobs})
+	return NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(now), desired.ClusterState{}), Observed: observed, ProtectedJobs: protectedJobs})
 }
 
 // jobSpecHash is the hash of the spec of a job.
 func jobSpecHash(c appsapi.Component) string {
-	return desired.Build(shop, stack(c), desired.ClusterState{})[0].JobSpecHash
+	return desired.Build(shop, desired.ExpandComponents(stack(c)), desired.ClusterState{})[0].JobSpecHash
 }

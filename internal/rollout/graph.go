@@ -8,14 +8,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// InvalidSpec is a spec that can never work, whatever happens in the cluster.
+// InvalidSpec is a spec that cannot work in any cluster.
 type InvalidSpec struct{ Message string }
 
 func (e *InvalidSpec) Error() string { return e.Message }
 
-// Validate refuses what no order satisfies: dependencies on nothing and on oneself, also
-// through others, bindings that lead nowhere, components that would share a child, and
-// those of which no pods can be made.
+// Validate rejects unknown dependencies, dependency cycles, bindings to components without ports,
+// components that would share a child, and components whose pods would be invalid.
 func Validate(components []desired.Component) error {
 	known := map[string]*desired.Component{}
 	children := map[desired.ID]string{}
@@ -27,7 +26,7 @@ func Validate(components []desired.Component) error {
 		}
 		for _, child := range c.Children {
 			if other, taken := children[child.ID]; taken {
-				return &InvalidSpec{fmt.Sprintf("Components %q and %q would both have %s %s; give one of them another resourceName",
+				return &InvalidSpec{fmt.Sprintf("Components %q and %q would both create %s %s; set a different resourceName on one of them",
 					other, c.Name, child.Kind.Kind, child.Name)}
 			}
 			children[child.ID] = c.Name
@@ -36,22 +35,24 @@ func Validate(components []desired.Component) error {
 	for _, c := range components {
 		for _, dep := range c.DependsOn {
 			if known[dep] == nil {
-				return &InvalidSpec{fmt.Sprintf("Component %q depends on %q, which does not exist; correct the name, or add it", c.Name, dep)}
+				return &InvalidSpec{fmt.Sprintf(
+					"Component %q depends on %q, which does not exist; correct the name, or add the component", c.Name, dep)}
 			}
 		}
 		for _, target := range c.BoundTo {
 			if len(known[target].Endpoints) == 0 {
-				return &InvalidSpec{fmt.Sprintf("Component %q is bound to %q, which has no ports; give it one, or remove the binding", c.Name, target)}
+				return &InvalidSpec{fmt.Sprintf("Component %q is bound to %q, which has no ports; add a port to it, or remove the binding", c.Name, target)}
 			}
 		}
 	}
 	if cycle := findCycle(components); cycle != nil {
-		return &InvalidSpec{fmt.Sprintf("Components depend on each other in a circle: %s; remove one of these dependencies", strings.Join(cycle, " -> "))}
+		return &InvalidSpec{fmt.Sprintf("Components have a dependency cycle: %s; remove one of these dependencies", strings.Join(cycle, " -> "))}
 	}
 	return nil
 }
 
-// componentPrefix names a component, where there are others.
+// componentPrefix returns a prefix that names the component; empty if the application has only one
+// component.
 func componentPrefix(c *desired.Component, components []desired.Component) string {
 	if len(components) < 2 {
 		return ""
@@ -59,7 +60,7 @@ func componentPrefix(c *desired.Component, components []desired.Component) strin
 	return fmt.Sprintf("Component %q: ", c.Name)
 }
 
-// findCycle returns the first circle in the order of the spec, its first component twice.
+// findCycle returns the first cycle in spec order. Its first component is repeated at the end.
 func findCycle(components []desired.Component) []string {
 	deps := map[string][]string{}
 	for _, c := range components {
@@ -90,8 +91,8 @@ func findCycle(components []desired.Component) []string {
 	return nil
 }
 
-// Waves groups components into waves: those of one wave wait for nobody but those of
-// earlier ones. The components must have passed Check.
+// Waves groups components into waves: components of a wave depend only on earlier waves. The
+// components must be valid, see Validate.
 func Waves(components []desired.Component) [][]desired.Component {
 	var waves [][]desired.Component
 	done := map[string]bool{}

@@ -18,68 +18,68 @@ func TestValidate(t *testing.T) {
 		spec []appsapi.Component
 		want string
 	}{
-		"nothing":                        {},
-		"one":                            {spec: stack(service("web", "1"))},
-		"all types, a diamond":           {spec: stack(service("web", "1", dependsOn("a", "b")), service("a", "1", dependsOn("db")), job("b", "1", dependsOn("db")), job("db", "1", nightly))},
-		"a binding to what has a port":   {spec: stack(service("web", "1", boundTo("db")), service("db", "1", withPort))},
-		"names that only look the same":  {spec: stack(service("web", "1", withResourceName("a-b")), service("b", "1", withResourceName("a")))},
-		"a Job called like a Deployment": {spec: stack(service("web", "1"), job("migrate", "1", withResourceName("shop-web")))},
-		"a dependency that does not exist": {
+		"nothing":                           {},
+		"one component":                     {spec: stack(service("web", "1"))},
+		"all types, diamond dependencies":   {spec: stack(service("web", "1", dependsOn("a", "b")), service("a", "1", dependsOn("db")), job("b", "1", dependsOn("db")), job("db", "1", nightly))},
+		"binding to a component with ports": {spec: stack(service("web", "1", boundTo("db")), service("db", "1", withPort))},
+		"names that only look alike":        {spec: stack(service("web", "1", withResourceName("a-b")), service("b", "1", withResourceName("a")))},
+		"Job with the name of a Deployment": {spec: stack(service("web", "1"), job("migrate", "1", withResourceName("shop-web")))},
+		"unknown dependency": {
 			spec: stack(service("web", "1", dependsOn("db"))),
-			want: `Component "web" depends on "db", which does not exist; correct the name, or add it`,
+			want: `Component "web" depends on "db", which does not exist; correct the name, or add the component`,
 		},
-		"a binding to what does not exist": {
+		"binding to an unknown component": {
 			spec: stack(service("web", "1", boundTo("db"))),
-			want: `Component "web" depends on "db", which does not exist; correct the name, or add it`,
+			want: `Component "web" depends on "db", which does not exist; correct the name, or add the component`,
 		},
-		"a binding to what has no ports": {
+		"binding to a component without ports": {
 			spec: stack(service("web", "1", boundTo("db")), service("db", "1")),
-			want: `Component "web" is bound to "db", which has no ports; give it one, or remove the binding`,
+			want: `Component "web" is bound to "db", which has no ports; add a port to it, or remove the binding`,
 		},
-		"a binding to a job": {
+		"binding to a job": {
 			spec: stack(service("web", "1", boundTo("migrate")), job("migrate", "1")),
-			want: `Component "web" is bound to "migrate", which has no ports; give it one, or remove the binding`,
+			want: `Component "web" is bound to "migrate", which has no ports; add a port to it, or remove the binding`,
 		},
 		"itself": {
 			spec: stack(service("web", "1", dependsOn("web"))),
-			want: "Components depend on each other in a circle: web -> web; remove one of these dependencies",
+			want: "Components have a dependency cycle: web -> web; remove one of these dependencies",
 		},
-		"a circle, with a way into it that is none": {
+		"cycle with a component that leads into it": {
 			spec: stack(service("in", "1", dependsOn("a")), service("a", "1", dependsOn("out", "b")), service("b", "1", dependsOn("c")), service("c", "1", dependsOn("a")), service("out", "1")),
-			want: "Components depend on each other in a circle: a -> b -> c -> a; remove one of these dependencies",
+			want: "Components have a dependency cycle: a -> b -> c -> a; remove one of these dependencies",
 		},
-		"a circle through a binding": {
+		"cycle through a binding": {
 			spec: stack(service("web", "1", withPort, boundTo("api")), service("api", "1", withPort, boundTo("web"))),
-			want: "Components depend on each other in a circle: web -> api -> web; remove one of these dependencies",
+			want: "Components have a dependency cycle: web -> api -> web; remove one of these dependencies",
 		},
-		"a circle through a CronJob, which gates nobody but is deleted in order": {
+		"cycle through a CronJob, which blocks no dependent but is deleted in order": {
 			spec: stack(service("web", "1", dependsOn("report")), job("report", "1", nightly, dependsOn("web"))),
-			want: "Components depend on each other in a circle: web -> report -> web; remove one of these dependencies",
+			want: "Components have a dependency cycle: web -> report -> web; remove one of these dependencies",
 		},
-		"an invalid component alone": {
+		"invalid component alone": {
 			spec: stack(job("report", "1", atMinute99)),
-			want: `schedule "99 3 * * *" has "99" as the minute, which goes from 0 to 59; ` +
-				`correct it, for example "0 3 * * *" for every night at three`,
+			want: `schedule "99 3 * * *" has "99" as the minute, which must be from 0 to 59; ` +
+				`correct it, for example "0 3 * * *" for every day at 03:00`,
 		},
-		"an invalid component among others": {
+		"invalid component among others": {
 			spec: stack(service("web", "1"), job("report", "1", atMinute99)),
-			want: `Component "report": schedule "99 3 * * *" has "99" as the minute, which goes from 0 to 59; ` +
-				`correct it, for example "0 3 * * *" for every night at three`,
+			want: `Component "report": schedule "99 3 * * *" has "99" as the minute, which must be from 0 to 59; ` +
+				`correct it, for example "0 3 * * *" for every day at 03:00`,
 		},
-		"two components with one child": {
+		"two components with the same child": {
 			spec: stack(service("web", "1", withResourceName("front")), service("front", "1", withResourceName("front"))),
-			want: `Components "web" and "front" would both have Deployment front; give one of them another resourceName`,
+			want: `Components "web" and "front" would both create Deployment front; set a different resourceName on one of them`,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := Validate(desired.Build(shop, tc.spec, desired.ClusterState{}))
+			err := Validate(desired.Build(shop, desired.ExpandComponents(tc.spec), desired.ClusterState{}))
 			var got string
 			var invalid *InvalidSpec
 			if errors.As(err, &invalid) {
 				got = invalid.Error()
 			} else if err != nil {
-				t.Fatalf("error of type %T, want *Invalid", err)
+				t.Fatalf("error of type %T, want *InvalidSpec", err)
 			}
 			if got != tc.want {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
@@ -93,18 +93,18 @@ func TestWaves(t *testing.T) {
 		spec []appsapi.Component
 		want [][]string
 	}{
-		"nothing":             {},
-		"side by side":        {spec: stack(service("b", "1"), service("a", "1")), want: [][]string{{"b", "a"}}},
-		"a chain, backwards":  {spec: stack(service("web", "1", dependsOn("api")), service("api", "1", dependsOn("db")), service("db", "1")), want: [][]string{{"db"}, {"api"}, {"web"}}},
-		"a diamond":           {spec: stack(service("d", "1", dependsOn("b", "c")), service("b", "1", dependsOn("a")), service("c", "1", dependsOn("a")), service("a", "1")), want: [][]string{{"a"}, {"b", "c"}, {"d"}}},
-		"a short and a long":  {spec: stack(service("a", "1"), service("b", "1", dependsOn("a")), service("c", "1", dependsOn("a", "b")), service("x", "1")), want: [][]string{{"a", "x"}, {"b"}, {"c"}}},
-		"a binding counts":    {spec: stack(service("web", "1", boundTo("db")), service("db", "1", withPort)), want: [][]string{{"db"}, {"web"}}},
-		"a CronJob is listed": {spec: stack(service("web", "1", dependsOn("report")), job("report", "1", nightly)), want: [][]string{{"report"}, {"web"}}},
+		"nothing":                 {},
+		"independent components":  {spec: stack(service("b", "1"), service("a", "1")), want: [][]string{{"b", "a"}}},
+		"chain in reverse order":  {spec: stack(service("web", "1", dependsOn("api")), service("api", "1", dependsOn("db")), service("db", "1")), want: [][]string{{"db"}, {"api"}, {"web"}}},
+		"diamond":                 {spec: stack(service("d", "1", dependsOn("b", "c")), service("b", "1", dependsOn("a")), service("c", "1", dependsOn("a")), service("a", "1")), want: [][]string{{"a"}, {"b", "c"}, {"d"}}},
+		"short and long path":     {spec: stack(service("a", "1"), service("b", "1", dependsOn("a")), service("c", "1", dependsOn("a", "b")), service("x", "1")), want: [][]string{{"a", "x"}, {"b"}, {"c"}}},
+		"binding is a dependency": {spec: stack(service("web", "1", boundTo("db")), service("db", "1", withPort)), want: [][]string{{"db"}, {"web"}}},
+		"CronJob is listed":       {spec: stack(service("web", "1", dependsOn("report")), job("report", "1", nightly)), want: [][]string{{"report"}, {"web"}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got [][]string
-			for _, wave := range Waves(desired.Build(shop, tc.spec, desired.ClusterState{})) {
+			for _, wave := range Waves(desired.Build(shop, desired.ExpandComponents(tc.spec), desired.ClusterState{})) {
 				var names []string
 				for _, c := range wave {
 					names = append(names, c.Name)

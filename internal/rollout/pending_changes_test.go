@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
@@ -33,9 +34,13 @@ func TestHasPendingChanges(t *testing.T) {
 		"PodDisruptionBudget is to be removed": {
 			applied: stack(service("web", "1", replicas(2), withBudget)), spec: service("web", "1", replicas(2)), want: true,
 		},
+		"PodDisruptionBudget that must not be pruned": {
+			applied: stack(service("web", "1", replicas(2), withBudget)), spec: service("web", "1", replicas(2)),
+			mutations: []mutation{mutateChild("shop-web", annotated[*policyv1.PodDisruptionBudget](appsapi.DefaultKeys.Prune, appsapi.PruneDisabled))},
+		},
 		"another applied hash": {
 			applied: stack(web), spec: web, want: true,
-			mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment](appsapi.AnnotationAppliedHash, "other"))},
+			mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment](appsapi.DefaultKeys.AppliedHash, "other"))},
 		},
 		"child that cannot be rendered": {
 			applied: stack(web), spec: web, want: true,
@@ -48,8 +53,8 @@ func TestHasPendingChanges(t *testing.T) {
 			for _, mutate := range tc.mutations {
 				mutate(observed)
 			}
-			component := desired.Build(shop, stack(tc.spec), desired.ClusterState{})[0]
-			if got := HasPendingChanges(component, observed); got != tc.want {
+			component := desired.Build(shop, desired.ExpandComponents(stack(tc.spec)), desired.ClusterState{})[0]
+			if got := HasPendingChanges(appsapi.DefaultKeys, component, observed); got != tc.want {
 				t.Errorf("pending changes: %t, want %t", got, tc.want)
 			}
 		})
@@ -77,7 +82,7 @@ func TestProtectedJobSpecs(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, ProtectedJobSpecs(tc.revisions, tc.pruned)); diff != "" {
+			if diff := cmp.Diff(tc.want, ProtectedJobSpecs(appsapi.DefaultKeys, tc.revisions, tc.pruned)); diff != "" {
 				t.Errorf("protected job specs (-want +got):\n%s", diff)
 			}
 		})

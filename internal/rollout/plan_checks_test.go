@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// check says what is wrong with a plan for the world as it is.
+// check returns an error if a plan is wrong for the current world.
 func (w *world) check(p Plan) error {
 	i := 0
 	leftovers := w.leftovers()
@@ -29,22 +29,22 @@ func (w *world) check(p Plan) error {
 		i++
 	}
 	if i != len(p.Steps) {
-		return fmt.Errorf("%d steps too many", len(p.Steps)-i)
+		return fmt.Errorf("%d unexpected steps", len(p.Steps)-i)
 	}
 	if i == 0 {
 		if len(p.Prune)+len(p.PendingRemovals) > 0 {
-			return fmt.Errorf("all are suspended, and yet something is pruned or kept")
+			return fmt.Errorf("everything is suspended, but something is pruned or pending")
 		}
 		return nil
 	}
 	return w.checkPrune(p, leftovers)
 }
 
-// leftovers are what is ours, is not wanted and is not kept on purpose.
+// leftovers are controlled children that are not desired and not protected.
 func (w *world) leftovers() []desired.ID {
 	var out []desired.ID
 	for _, id := range w.ids {
-		if live := w.observed[id]; !w.desiredIDs[id] && w.controlled(id) && live.GetAnnotations()[appsapi.AnnotationPrune] == "" {
+		if live := w.observed[id]; !w.desiredIDs[id] && w.controlled(id) && live.GetAnnotations()[appsapi.DefaultKeys.Prune] == "" {
 			out = append(out, id)
 		}
 	}
@@ -64,7 +64,7 @@ func (w *world) componentOf(id desired.ID) string {
 	return w.observed[id].GetLabels()[appsapi.LabelComponent]
 }
 
-// isSatisfied says whether those that need a part may go on.
+// isSatisfied reports whether dependents of a component can proceed.
 func (w *world) isSatisfied(n int) bool {
 	p, id := w.testComponents[n], w.spec[n].Workload
 	if p.kind == kindCronJob {
@@ -84,8 +84,8 @@ func (w *world) isSatisfied(n int) bool {
 	return false
 }
 
-// checkStep holds a step against what it has to be: nothing is created and no template is
-// changed while a dependency is not ready, and nothing else waits.
+// checkStep compares a step with the expected one: nothing is created and no pod template changes
+// while a dependency is not ready, and nothing else waits.
 func (w *world) checkStep(n int, s Step, leftovers []desired.ID) error {
 	p, c := w.testComponents[n], w.spec[n]
 	var unsatisfied []string
@@ -97,7 +97,7 @@ func (w *world) checkStep(n int, s Step, leftovers []desired.ID) error {
 	}
 	existing, r := w.observed[c.Workload], w.records[c.Workload]
 	holdPodTemplate := existing != nil && len(unsatisfied) > 0 && p.kind != kindJob && r != nil && r.version != p.version
-	if existing != nil && r == nil { // somebody else's: the apply refuses it either way
+	if existing != nil && r == nil { // another owner has it; the apply rejects it either way
 		holdPodTemplate = slices.ContainsFunc(s.Apply, func(a ChildApply) bool { return a.HoldPodTemplate })
 	}
 	runs := p.kind == kindJob && slices.ContainsFunc(leftovers, func(id desired.ID) bool {
@@ -116,13 +116,13 @@ func (w *world) checkStep(n int, s Step, leftovers []desired.ID) error {
 	same := func(a, b ChildApply) bool { return a.ID == b.ID && a.HoldPodTemplate == b.HoldPodTemplate }
 	switch {
 	case s.Component != p.name:
-		return fmt.Errorf("is of %s", s.Component)
+		return fmt.Errorf("belongs to %s", s.Component)
 	case !slices.EqualFunc(s.Apply, apply, same):
 		return fmt.Errorf("applies %v, must apply %v", s.Apply, apply)
 	case !slices.Equal(s.WaitsFor, unsatisfied):
 		return fmt.Errorf("waits for %v, must wait for %v", s.WaitsFor, unsatisfied)
 	case runs != (s.PreviousRun != nil):
-		return fmt.Errorf("waits for a run: %t, must: %t", s.PreviousRun != nil, runs)
+		return fmt.Errorf("waits for a previous run: %t, want %t", s.PreviousRun != nil, runs)
 	}
 	var remove []desired.ID
 	for _, id := range leftovers {
@@ -136,7 +136,7 @@ func (w *world) checkStep(n int, s Step, leftovers []desired.ID) error {
 	return nil
 }
 
-// isRemovedInStep says whether a leftover of a part is what it could have and does not want.
+// isRemovedInStep reports whether a leftover is an optional child of a component.
 func (w *world) isRemovedInStep(p testComponent, id desired.ID) bool {
 	switch o := w.observed[id].(type) {
 	case *batchv1.Job:
@@ -147,57 +147,57 @@ func (w *world) isRemovedInStep(p testComponent, id desired.ID) bool {
 	return id.Name == p.resourceName
 }
 
-// servesPods says whether a Service leads to pods that are among these.
+// servesPods reports whether a Service selects pods among these workloads.
 func servesPods(id desired.ID, left []desired.ID) bool {
 	return id.Kind == desired.KindService && slices.Contains(left, desired.ID{Kind: desired.KindDeployment, Name: id.Name})
 }
 
-// checkPrune holds what is pruned against what pods need, and what is not against what the
-// annotations tell.
+// checkPrune compares the pruned children with the needs of the pods, and the others with the
+// annotations.
 func (w *world) checkPrune(p Plan, leftovers []desired.ID) error {
 	pruned := map[desired.ID]bool{}
 	for _, r := range p.Prune {
 		pruned[r.Child] = true
 		if !slices.Contains(leftovers, r.Child) || r.Component != w.componentOf(r.Child) || w.observed[r.Child].GetDeletionTimestamp() != nil {
-			return fmt.Errorf("prunes %s, which is not left over", describeID(r.Child))
+			return fmt.Errorf("prunes %s, which is not a leftover", describeID(r.Child))
 		}
 		if dependent := w.neededBy(r.Child); dependent != "" {
 			return fmt.Errorf("prunes %s of %s, which %s needs", describeID(r.Child), r.Component, dependent)
 		}
 		if servesPods(r.Child, leftovers) {
-			return fmt.Errorf("prunes %s of %s before the pods it leads to", describeID(r.Child), r.Component)
+			return fmt.Errorf("prunes %s of %s before its pods", describeID(r.Child), r.Component)
 		}
 	}
 	for _, id := range leftovers {
 		if w.component(w.componentOf(id)) == nil && !pruned[id] && w.observed[id].GetDeletionTimestamp() == nil && w.isUnneeded(id) && !servesPods(id, leftovers) {
-			return fmt.Errorf("does not prune %s of %s, which nobody needs", describeID(id), w.componentOf(id))
+			return fmt.Errorf("does not prune %s of %s, which has no dependents", describeID(id), w.componentOf(id))
 		}
 	}
 	return nil
 }
 
-// isProtectedRun says whether a leftover is a run that must not run again.
+// isProtectedRun reports whether a leftover is a run that must not run again.
 func (w *world) isProtectedRun(id desired.ID) bool {
 	j, ok := w.observed[id].(*batchv1.Job)
-	return ok && j.DeletionTimestamp == nil && (jobHasCondition(j, batchv1.JobComplete) || jobHasCondition(j, batchv1.JobFailed)) && w.protectedJobs[j.Annotations[appsapi.AnnotationJobSpec]]
+	return ok && j.DeletionTimestamp == nil && (jobHasCondition(j, batchv1.JobComplete) || jobHasCondition(j, batchv1.JobFailed)) && w.protectedJobs[j.Annotations[appsapi.DefaultKeys.JobSpec]]
 }
 
-// neededBy is who needs a leftover: with pods that run and were made with it, or as what
-// replaces it and is not there yet. Those with which it is needed in a circle do not count.
+// neededBy returns what needs a leftover: running pods that were created with it, or a replacement
+// that is not ready. Components in a cycle with it do not count.
 func (w *world) neededBy(id desired.ID) string {
 	name := w.componentOf(id)
 	if w.isProtectedRun(id) {
-		return "whoever goes back to an earlier revision"
+		return "a rollback"
 	}
 	current := w.component(name)
 	if current != nil && current.suspended {
-		return "whoever suspended it"
+		return "a suspended component"
 	}
 	if current != nil && id.Kind == desired.KindJob {
 		return ""
 	}
 	if current != nil && !w.isHealthy(w.index[name]) {
-		return "nobody yet, but " + name + " is not ready"
+		return "the replacement " + name + " is not ready"
 	}
 	for n, p := range w.testComponents {
 		if p.renamedFrom == name && !w.isHealthy(n) {
@@ -214,7 +214,7 @@ func (w *world) neededBy(id desired.ID) string {
 			if !cycle && current == nil && slices.ContainsFunc(pod, func(a address) bool { return a.component == name }) {
 				return w.componentOf(dependent)
 			}
-			if !cycle && current != nil && slices.Contains(pod, address{name, id.Name}) && slices.Contains(desired.PodDependencies(w.observed[dependent]), name) {
+			if !cycle && current != nil && slices.Contains(pod, address{name, id.Name}) && slices.Contains(desired.PodDependencies(appsapi.DefaultKeys, w.observed[dependent]), name) {
 				return w.componentOf(dependent)
 			}
 		}
@@ -222,13 +222,13 @@ func (w *world) neededBy(id desired.ID) string {
 	return ""
 }
 
-// mayHavePods says whether a workload may have pods.
+// mayHavePods reports whether a workload may have pods.
 func (w *world) mayHavePods(id desired.ID) bool {
 	j, ok := w.observed[id].(*batchv1.Job)
 	return !ok || j.DeletionTimestamp != nil || !jobHasCondition(j, batchv1.JobComplete) && !jobHasCondition(j, batchv1.JobFailed)
 }
 
-// isHealthy says whether all of a part is there and as it shall be.
+// isHealthy reports whether a component is complete, up to date and ready.
 func (w *world) isHealthy(n int) bool {
 	for _, child := range w.spec[n].Children {
 		if !w.controlled(child.ID) || w.observed[child.ID].GetDeletionTimestamp() != nil {
@@ -250,8 +250,8 @@ func (w *world) isHealthy(n int) bool {
 	return id.Kind == desired.KindJob || w.records[id].version == w.testComponents[n].version
 }
 
-// isUnneeded says whether nobody needs a leftover of a component that left the spec, by what
-// anybody can see.
+// isUnneeded reports whether a leftover of a removed component has no dependents, according to the
+// annotations.
 func (w *world) isUnneeded(id desired.ID) bool {
 	name := w.componentOf(id)
 	if w.isProtectedRun(id) {
@@ -272,14 +272,13 @@ func (w *world) isUnneeded(id desired.ID) bool {
 	return !slices.ContainsFunc(w.testComponents, func(p testComponent) bool { return p.renamedFrom == name && !w.isHealthy(w.index[p.name]) })
 }
 
-// dependsTransitively says whether a component needs another one, also through others, by what the
-// annotations of those that run tell.
+// dependsTransitively reports whether a component depends on another one, directly or indirectly,
+// according to the annotations of the live workloads.
 func (w *world) dependsTransitively(from, to string) bool {
 	return w.hasPath(slices.DeleteFunc(slices.Clone(w.ids), func(id desired.ID) bool { return !w.ownedOrUnreferenced(w.observed[id]) || !w.mayHavePods(id) }), from, to)
 }
 
-// hasPath says whether there is a way from one component to another over the edges of some
-// workloads.
+// hasPath reports whether one component leads to another over the dependencies of some workloads.
 func (w *world) hasPath(over []desired.ID, from, to string) bool {
 	visited := map[string]bool{}
 	var walk func(string) bool
@@ -292,7 +291,7 @@ func (w *world) hasPath(over []desired.ID, from, to string) bool {
 			if w.componentOf(id) != name {
 				continue
 			}
-			for _, e := range desired.PodDependencies(w.observed[id]) {
+			for _, e := range desired.PodDependencies(appsapi.DefaultKeys, w.observed[id]) {
 				if e == to || walk(e) {
 					return true
 				}
@@ -303,17 +302,16 @@ func (w *world) hasPath(over []desired.ID, from, to string) bool {
 	return walk(from)
 }
 
-// checkConverged says what is missing until everything is as the spec says and nothing else is
-// left.
+// checkConverged returns an error until the state matches the spec and nothing else is left.
 func (w *world) checkConverged(p Plan) error {
 	for n, s := range p.Steps {
 		c := w.spec[n]
 		if s.IsWaiting() || len(s.Remove) > 0 || len(s.Apply) != len(c.Children) || !w.isHealthy(n) {
-			return fmt.Errorf("%s is not at rest: %+v", c.Name, s)
+			return fmt.Errorf("%s has not converged: %+v", c.Name, s)
 		}
 	}
 	if len(p.Prune)+len(p.PendingRemovals) > 0 {
-		return fmt.Errorf("something is left: prune %v, keep %v", p.Prune, p.PendingRemovals)
+		return fmt.Errorf("leftovers: prune %v, pending %v", p.Prune, p.PendingRemovals)
 	}
 	for _, id := range w.ids {
 		if !w.desiredIDs[id] && !w.isProtectedRun(id) {
@@ -323,11 +321,11 @@ func (w *world) checkConverged(p Plan) error {
 	return nil
 }
 
-// checkTeardown holds what is deleted against what those that are left were made with.
+// checkTeardown compares the planned deletions with the dependencies of the remaining children.
 func (w *world) checkTeardown(d Teardown) error {
 	var remaining []desired.ID
 	for _, id := range w.ids {
-		if w.controlled(id) && w.observed[id].GetAnnotations()[appsapi.AnnotationPrune] == "" {
+		if w.controlled(id) && w.observed[id].GetAnnotations()[appsapi.DefaultKeys.Prune] == "" {
 			remaining = append(remaining, id)
 		}
 	}
@@ -343,23 +341,23 @@ func (w *world) checkTeardown(d Teardown) error {
 	deleted := map[desired.ID]bool{}
 	for _, r := range d.Delete {
 		if !slices.Contains(remaining, r.Child) || w.observed[r.Child].GetDeletionTimestamp() != nil || deleted[r.Child] {
-			return fmt.Errorf("deletes %s, which is not to be deleted", describeID(r.Child))
+			return fmt.Errorf("deletes %s, which must not be deleted", describeID(r.Child))
 		}
 		if u := dependentOf(r.Child); u != "" {
 			return fmt.Errorf("deletes %s of %s, which %s needs", describeID(r.Child), r.Component, u)
 		}
 		if servesPods(r.Child, remaining) {
-			return fmt.Errorf("deletes %s before the pods it leads to", describeID(r.Child))
+			return fmt.Errorf("deletes %s before its pods", describeID(r.Child))
 		}
 		deleted[r.Child] = true
 	}
 	for _, id := range remaining {
 		if dependentOf(id) == "" && !servesPods(id, remaining) && !deleted[id] && w.observed[id].GetDeletionTimestamp() == nil {
-			return fmt.Errorf("does not delete %s, which nobody needs", describeID(id))
+			return fmt.Errorf("does not delete %s, which has no dependents", describeID(id))
 		}
 	}
 	if d.Done != (len(remaining) == 0) {
-		return fmt.Errorf("done: %t, with %d children left", d.Done, len(remaining))
+		return fmt.Errorf("done: %t with %d remaining children", d.Done, len(remaining))
 	}
 	return nil
 }

@@ -15,14 +15,14 @@ import (
 )
 
 var (
-	seed   = flag.Uint64("seed", 0, "play only this graph of the property test, and say what happens")
-	graphs = flag.Int("graphs", 0, "how many graphs the property test plays")
+	seed   = flag.Uint64("seed", 0, "run only this graph of the property test, with a trace")
+	graphs = flag.Int("graphs", 0, "number of graphs of the property test")
 )
 
-// TestPlanProperties plays the planner against applications that are edited and whose pods
-// fall over at random. See check for what must hold of every plan. When the edits end and
-// everything that lives gets well, the spec has to come true and nothing else may be left.
-// Some are deleted instead: in order, and all of it.
+// TestPlanProperties runs the planner against applications with random edits and failing pods. See
+// check for the properties of every plan. After the last edit, once everything is healthy, the
+// state must match the spec without leftovers. Some applications are deleted instead, completely
+// and in order.
 func TestPlanProperties(t *testing.T) {
 	n := 100_000
 	if testing.Short() || raceDetector {
@@ -31,7 +31,7 @@ func TestPlanProperties(t *testing.T) {
 	runSeeds(t, fastFactory{}, n)
 }
 
-// TestPlanPropertiesWithRealChildren is the same with the children that package desired makes.
+// TestPlanPropertiesWithRealChildren does the same with children of package desired.
 func TestPlanPropertiesWithRealChildren(t *testing.T) {
 	n := 500
 	if testing.Short() || raceDetector {
@@ -71,7 +71,7 @@ func runSeeds(t *testing.T, factory childFactory, n int) {
 	}
 }
 
-// runSeed plays one application from its creation to its rest.
+// runSeed runs one application from its creation until it converges.
 func runSeed(seed uint64, factory childFactory, trace func(string, ...any)) error {
 	w := newWorld(seed, factory, trace)
 	for range 3 + w.IntN(8) {
@@ -95,12 +95,12 @@ func runSeed(seed uint64, factory childFactory, trace func(string, ...any)) erro
 	return w.converge()
 }
 
-// converge ends all edits and troubles and waits for the spec to come true.
+// converge stops all edits and faults and waits until the state matches the spec.
 func (w *world) converge() error {
 	w.stopDisturbances()
 	var err error
-	// Each wave needs a round to be applied, and each that left one to go; those whose pods
-	// are new need one more until nobody can see any more what the old ones needed.
+	// Each wave needs one round to be applied, and each removed wave one to be deleted. Replaced
+	// pods need one more round until the record of their former dependencies is gone.
 	for range 2*(len(w.testComponents)+len(w.ids)) + 4 {
 		w.makeHealthy()
 		p, failed := w.plan()
@@ -112,18 +112,18 @@ func (w *world) converge() error {
 		}
 		w.execute(p, math.MaxInt)
 	}
-	return fmt.Errorf("everything is well, and it does not come to rest: %w", err)
+	return fmt.Errorf("everything is healthy, but the plan does not converge: %w", err)
 }
 
-// tearDown deletes the application, in whatever state it is.
+// tearDown deletes the application in its current state.
 func (w *world) tearDown() error {
 	for range 2*len(w.ids) + 4 {
 		d := PlanTeardown(shop, w.observed)
 		if again := PlanTeardown(shop, w.observed); !reflect.DeepEqual(d, again) {
-			return fmt.Errorf("the same input is deleted in two ways: %+v and %+v", d, again)
+			return fmt.Errorf("the same input gives two teardown plans: %+v and %+v", d, again)
 		}
 		if w.trace != nil {
-			w.trace("down: %s", strings.Join(teardownLines(d), "; "))
+			w.trace("teardown: %s", strings.Join(teardownLines(d), "; "))
 		}
 		if err := w.checkTeardown(d); err != nil || d.Done {
 			return err
@@ -137,10 +137,10 @@ func (w *world) tearDown() error {
 			w.remove(r.Child)
 		}
 	}
-	return errors.New("it is never all deleted")
+	return errors.New("the deletion never completes")
 }
 
-// planAndExecute plans, and does what was planned.
+// planAndExecute plans and executes the plan.
 func (w *world) planAndExecute(writes int) error {
 	p, err := w.plan()
 	if err == nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// leftover is a child of ours that no component wants.
+// leftover is a child of the application that no component declares.
 type leftover struct {
 	id        desired.ID
-	component string // that it was made for
+	component string // the component that created the child
 	live      Object
 }
 
-// findLeftovers returns them in a fixed order, so that the same input gives the same plan.
+// findLeftovers returns leftovers in a fixed order, so that the same input gives the same plan.
 func (p *planner) findLeftovers() []leftover {
 	desiredIDs := map[desired.ID]bool{}
 	for _, c := range p.Components {
@@ -33,7 +33,7 @@ func (p *planner) findLeftovers() []leftover {
 	}
 	var out []leftover
 	for id, live := range p.Observed {
-		if !desiredIDs[id] && p.controlled(live) && !pruneDisabled(live) {
+		if !desiredIDs[id] && p.isControlled(live) && !isPruneDisabled(p.Owner.Keys, live) {
 			out = append(out, leftover{id, live.GetLabels()[appsapi.LabelComponent], live})
 		}
 	}
@@ -45,8 +45,8 @@ func compareIDs(a, b desired.ID) int {
 	return cmp.Or(cmp.Compare(a.Kind.Kind, b.Kind.Kind), cmp.Compare(a.Name, b.Name))
 }
 
-// optionalLeftovers are the children that a component of the spec could have and does not want: a
-// Service without ports, a CronJob without a schedule. They go in its own step.
+// optionalLeftovers returns the children that a component of the spec no longer needs, such as the
+// Service of a component without ports. They are deleted in the step of the component.
 func (p *planner) optionalLeftovers(c *desired.Component) []desired.ID {
 	var out []desired.ID
 	for _, l := range p.leftovers {
@@ -57,34 +57,33 @@ func (p *planner) optionalLeftovers(c *desired.Component) []desired.ID {
 	return out
 }
 
-// isJobRun says whether a leftover is a Job of a job that is still in the spec.
+// isJobRun reports whether a leftover is a Job of a job component of the spec.
 func (p *planner) isJobRun(l leftover) bool {
 	c := p.components[l.component]
 	return c != nil && c.Type == appsapi.ComponentJob && l.id.Kind == desired.KindJob
 }
 
-// isPredecessor says whether a leftover is of the time when the component's children had
-// another name.
+// isPredecessor reports whether a leftover has an earlier resourceName of the component.
 func isPredecessor(c *desired.Component, l leftover) bool {
 	if l.id.Kind == desired.KindConfigMap {
-		return false // named after its content: whoever mounts it needs it, nobody else
+		return false // a ConfigMap is named after its content and kept while it is mounted
 	}
-	if c.Data != nil { // the rest keeps the name that it was made with
+	if c.Data != nil { // all other children keep the original name
 		return l.id.Kind == desired.KindService && l.id.Name != c.ServiceName && c.ServiceName != ""
 	}
 	return c.Type == appsapi.ComponentService && l.id.Name != c.ResourceName ||
 		l.id.Kind == desired.KindCronJob && c.Workload.Kind == desired.KindCronJob
 }
 
-// prune decides about what left the spec. Everything that was made for one component
-// goes together.
-func (p *planner) prune() (remove []Removal, pending []PendingRemoval) {
+// planPrune plans the deletion of children that no component declares, and lists the components that
+// cannot be deleted yet. All children of one component are deleted together.
+func (p *planner) planPrune() (remove []Removal, pending []PendingRemoval) {
 	reported := map[string]bool{}
 	for _, l := range p.leftovers {
 		message, optional := p.removalBlocker(l)
 		switch {
 		case l.live.GetDeletionTimestamp() != nil:
-			if message = ""; len(blockingFinalizers(l.live)) > 0 { // else it is as good as gone
+			if message = ""; len(blockingFinalizers(l.live)) > 0 { // without finalizers the deletion completes within moments
 				message = terminatingMessage(l)
 			}
 		case optional, message == "" && p.isInUse(l):
@@ -100,9 +99,9 @@ func (p *planner) prune() (remove []Removal, pending []PendingRemoval) {
 	return remove, pending
 }
 
-// isInUse says whether a leftover leads to pods that are still there. Pods on their way out
-// serve a moment longer, and clients need that moment to learn of another name: so a
-// Service goes after what it leads to, and files after those who read them.
+// isInUse reports whether pods still use a leftover. Terminating pods serve for a moment longer,
+// and clients need that time to switch to another name. So a Service is deleted after its pods, and
+// config files after the pods that mount them.
 func (p *planner) isInUse(l leftover) bool {
 	return p.isMounted(l) || l.id.Kind == desired.KindService && slices.ContainsFunc(p.leftovers, func(o leftover) bool {
 		return o.id == desired.ID{Kind: desired.KindDeployment, Name: l.id.Name} ||
@@ -110,19 +109,20 @@ func (p *planner) isInUse(l leftover) bool {
 	})
 }
 
-// removalBlocker is why a leftover has to stay, or nothing. optional ones are not decided here.
+// removalBlocker returns why a leftover must be kept, or "". optional is set for leftovers that
+// planPrune ignores: they are kept, or deleted in the step of their component.
 func (p *planner) removalBlocker(l leftover) (message string, optional bool) {
 	c := p.components[l.component]
 	run, isJob := l.live.(*batchv1.Job)
 	switch {
-	case isJob && JobFinished(run) && p.ProtectedJobs[run.Annotations[appsapi.AnnotationJobSpec]]:
-		return "", true // also when the job left the spec: one may go back to a revision that has it
+	case isJob && JobFinished(run) && p.ProtectedJobs[run.Annotations[p.Owner.Keys.JobSpec]]:
+		return "", true // even if the job was removed from the spec: a rollback may restore it
 	case c == nil:
 		return p.removedComponentBlocker(l), false
 	case c.Suspended:
 		return "", true
 	case p.isJobRun(l):
-		// Those at work are ended in the step of their component.
+		// Active runs are deleted in the step of their component.
 		return "", !JobFinished(run)
 	case !isPredecessor(c, l):
 		return "", true
@@ -130,32 +130,32 @@ func (p *planner) removalBlocker(l leftover) (message string, optional bool) {
 	return p.renamedChildBlocker(c, l), false
 }
 
-// removedComponentBlocker says who still needs a component that left the spec.
+// removedComponentBlocker names the component that still needs a removed component.
 func (p *planner) removedComponentBlocker(l leftover) string {
 	cycle := p.dependencyCycle(l.component)
 	for _, c := range p.Components {
 		if c.RenamedFrom != "" && cycle[c.RenamedFrom] && !p.healthy(&c) {
-			return fmt.Sprintf("Component %q was renamed to %q and stays until that is ready", c.RenamedFrom, c.Name)
+			return fmt.Sprintf("Component %q was renamed to %q and is kept until the new component is ready", c.RenamedFrom, c.Name)
 		}
 	}
 	if dependent := p.dependentOf(cycle); dependent != "" {
-		return fmt.Sprintf("Component %q left the spec and stays until no pod of %q needs it", l.component, dependent)
+		return fmt.Sprintf("Component %q was removed from the spec and is kept until no pod of %q depends on it", l.component, dependent)
 	}
 	return ""
 }
 
-// renamedChildBlocker says who still needs children under a name that the component had before.
+// renamedChildBlocker names the component that still needs children with an earlier name.
 func (p *planner) renamedChildBlocker(c *desired.Component, l leftover) string {
 	if !p.healthy(c) {
-		return fmt.Sprintf("%s %s stays until %s %s, which replaces it, is ready", l.id.Kind.Kind, l.id.Name, c.Workload.Kind.Kind, c.Workload.Name)
+		return fmt.Sprintf("%s %s is kept until its replacement %s %s is ready", l.id.Kind.Kind, l.id.Name, c.Workload.Kind.Kind, c.Workload.Name)
 	}
 	var dependents []string
 	transitive := p.transitiveDependencies(c.Name)
 	for id, live := range p.Observed {
 		dependent := live.GetLabels()[appsapi.LabelComponent]
 		switch {
-		case dependent == c.Name, !p.belongsToOwner(live), !slices.Contains(dependenciesOf(live), c.Name), p.upToDate(dependent, id, live):
-		case p.components[dependent] == nil && transitive[dependent]: // a circle: that one waits for this
+		case dependent == c.Name, !p.belongsToOwner(live), !slices.Contains(p.dependenciesOf(live), c.Name), p.upToDate(dependent, id, live):
+		case p.components[dependent] == nil && transitive[dependent]: // a cycle: the dependent waits for this leftover
 		default:
 			dependents = append(dependents, dependent)
 		}
@@ -163,33 +163,35 @@ func (p *planner) renamedChildBlocker(c *desired.Component, l leftover) string {
 	if len(dependents) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s %s stays until no pod of %q needs it", l.id.Kind.Kind, l.id.Name, slices.Min(dependents))
+	return fmt.Sprintf("%s %s is kept until no pod of %q depends on it", l.id.Kind.Kind, l.id.Name, slices.Min(dependents))
 }
 
-// upToDate says whether all pods of a workload are what is wanted now. Those of a Job stay
-// what they were when it began, and those on their way out serve until they are gone.
+// upToDate reports whether all pods of a workload run the desired template. A Job never changes its
+// pods, and terminating pods serve until they are gone.
 func (p *planner) upToDate(component string, id desired.ID, live Object) bool {
 	c := p.components[component]
 	return c != nil && c.Workload == id && id.Kind != desired.KindJob && !ReplacesPods(*c, live) && health.RolledOut(live) && !hasTerminatingPods(live)
 }
 
-// hasTerminatingPods says whether pods of a workload are on their way out, where Kubernetes counts them (since 1.35).
+// hasTerminatingPods reports whether pods of a Deployment are terminating. Kubernetes reports their
+// number since version 1.35; the result is false for earlier versions.
 func hasTerminatingPods(live Object) bool {
 	d, ok := live.(*appsv1.Deployment)
 	return ok && d.Status.TerminatingReplicas != nil && *d.Status.TerminatingReplicas > 0
 }
 
-// healthy says whether all of a component is there and ready as it is wanted.
+// healthy reports whether all children of a component exist, are up to date and ready.
 func (p *planner) healthy(c *desired.Component) bool {
 	for _, child := range c.Children {
-		if live := p.Observed[child.ID]; live == nil || !p.controlled(live) || health.Evaluate(live).Status != health.Healthy {
+		if live := p.Observed[child.ID]; live == nil || !p.isControlled(live) || health.Evaluate(live).Status != health.Healthy {
 			return false
 		}
 	}
-	return !ReplacesPods(*c, p.Observed[c.Workload]) && p.databaseReady(c) // who is bound to it is told its new address before that
+	return !ReplacesPods(*c, p.Observed[c.Workload]) && p.databaseReady(c) // bound components get the new address before the database is ready
 }
 
-// dependentOf is a component with pods that need one of a circle and is not in it.
+// dependentOf returns a component that is not in the cycle but has pods that depend on a component
+// in the cycle, or "".
 func (p *planner) dependentOf(cycle map[string]bool) string {
 	var dependents []string
 	for dependent, deps := range p.dependencies {
@@ -203,8 +205,9 @@ func (p *planner) dependentOf(cycle map[string]bool) string {
 	return slices.Min(dependents)
 }
 
-// dependencyCycle is a component that left the spec with those others that it needs and that need
-// it, if only through others. They go together: none of them could be the first.
+// dependencyCycle returns a removed component and the removed components that it needs and that
+// need it, directly or indirectly. They are deleted together, because none of them can be deleted
+// first.
 func (p *planner) dependencyCycle(component string) map[string]bool {
 	cycle := map[string]bool{component: true}
 	for other := range p.transitiveDependencies(component) {
@@ -215,7 +218,7 @@ func (p *planner) dependencyCycle(component string) map[string]bool {
 	return cycle
 }
 
-// transitiveDependencies are the components that one needs, also through others.
+// transitiveDependencies returns the direct and indirect dependencies of a component.
 func (p *planner) transitiveDependencies(component string) map[string]bool {
 	reached := map[string]bool{}
 	for next := []string{component}; len(next) > 0; next = next[1:] {
@@ -229,37 +232,48 @@ func (p *planner) transitiveDependencies(component string) map[string]bool {
 	return reached
 }
 
-// findDependencies says which components the pods of which one need.
+// findDependencies returns the dependencies of the existing pods, by component.
 func (p *planner) findDependencies() map[string][]string {
 	out := map[string][]string{}
 	for _, live := range p.Observed {
 		if component := live.GetLabels()[appsapi.LabelComponent]; p.belongsToOwner(live) {
-			out[component] = append(out[component], dependenciesOf(live)...)
+			out[component] = append(out[component], p.dependenciesOf(live)...)
 		}
 	}
 	return out
 }
 
-// dependenciesOf are the components that pods of a workload may need, by what they were made with.
-func dependenciesOf(live Object) []string {
+// dependenciesOf returns the components that the pods of a workload may need, as recorded at their
+// creation.
+func (p *planner) dependenciesOf(live Object) []string {
 	if run, ok := live.(*batchv1.Job); ok && JobFinished(run) {
 		return nil
 	}
-	return desired.PodDependencies(live)
+	return desired.PodDependencies(p.Owner.Keys, live)
 }
 
-// terminatingMessage says what a child that is being deleted waits for, and since when.
+// DeletionRequested returns the time of the deletion request. The deletion timestamp is the end of the
+// grace period.
+func DeletionRequested(live metav1.Object) string {
+	var grace int64
+	if seconds := live.GetDeletionGracePeriodSeconds(); seconds != nil {
+		grace = *seconds
+	}
+	return live.GetDeletionTimestamp().Add(-time.Duration(grace) * time.Second).UTC().Format(time.RFC3339)
+}
+
+// terminatingMessage describes why the deletion of a child is pending.
 func terminatingMessage(l leftover) string {
 	name := fmt.Sprintf("%s %s/%s", l.id.Kind.Kind, l.live.GetNamespace(), l.live.GetName())
-	since := l.live.GetDeletionTimestamp().UTC().Format(time.RFC3339)
+	since := DeletionRequested(l.live)
 	if f := blockingFinalizers(l.live); len(f) > 0 {
-		return fmt.Sprintf("%s is being deleted since %s and waits for the finalizers %s", name, since, strings.Join(f, ", "))
+		return fmt.Sprintf("Waiting for %s to be deleted (deletion requested at %s): blocked by finalizers %s", name, since, strings.Join(f, ", "))
 	}
-	return fmt.Sprintf("%s is being deleted since %s and waits for its pods to end", name, since)
+	return fmt.Sprintf("Waiting for the pods of %s to terminate (deletion requested at %s)", name, since)
 }
 
-// blockingFinalizers are those that keep a child; the one that makes it wait for its pods does not
-// need anybody's help.
+// blockingFinalizers returns the finalizers that another controller must remove. The garbage
+// collector removes foregroundDeletion after the pods have terminated.
 func blockingFinalizers(live Object) []string {
 	return slices.DeleteFunc(slices.Clone(live.GetFinalizers()), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
 }

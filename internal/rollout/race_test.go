@@ -2,5 +2,5 @@
 
 package rollout
 
-// raceDetector makes everything ten times slower.
+// raceDetector is set if the race detector is enabled, which makes tests ten times slower.
 const raceDetector = true

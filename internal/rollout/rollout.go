@@ -1,7 +1,8 @@
-// Package rollout decides: which children of which components are applied now, which
-// wait and for whom, and which are removed, from what is wanted and what was seen.
+// Package rollout plans a reconcile: from the desired and the observed state it decides which
+// children are applied now, which components wait for dependencies, and which children are deleted.
 //
-// Safety rule: what it removes is ours, is not wanted, and nothing that runs needs it.
+// Safety rule: a plan deletes only children that belong to the application, are not declared in the
+// spec, and are not needed by running pods.
 package rollout
 
 import (
@@ -17,76 +18,77 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// Object is a child as it was seen.
+// Object is an observed child.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Observed is what was observed: every child of every component that exists, and everything
-// else that is ours.
+// Observed contains the existing children of all components, and all other objects of the
+// application.
 type Observed map[desired.ID]Object
 
-// Input is everything a plan is made of.
+// Input is the input of a plan.
 type Input struct {
 	Owner      desired.Owner
 	Components []desired.Component
 	Observed   Observed
 	// ProtectedJobs are the hashes of job specs that must not run twice.
 	ProtectedJobs map[string]bool
-	// Retained are the claims and credentials of the application, those of components that
-	// left the spec included.
+	// Retained are the claims and credentials of the application, including those of components
+	// that were removed from the spec.
 	Retained []desired.RetainedObject
-	// DeleteData is set when data goes with the component that it belongs to.
+	// DeleteData is set if data is deleted together with its component.
 	DeleteData bool
-	// DatabaseHealth are what the servers of databases say, by component: pods that run are not
-	// enough to let an application in.
+	// DatabaseHealth is the result of the database probes, by component: a running pod does not
+	// mean that applications can log in.
 	DatabaseHealth map[string]health.Result
-	// StartedImages are the images of servers that have been let near the data of databases, by component.
+	// StartedImages are the images of database servers that have started on the volume, by
+	// component.
 	StartedImages map[string]string
 }
 
-// Plan is what to do now.
+// Plan is the result of NewPlan.
 type Plan struct {
-	// Steps are one per component, in order; they do not depend on each other.
+	// Steps has one step per component, in spec order. Steps do not depend on each other.
 	Steps []Step
-	// Prune follows when every step succeeded.
+	// Prune is executed after all steps succeeded.
 	Prune []Removal
-	// PendingRemovals is what left the spec and cannot go yet.
+	// PendingRemovals are components that were removed from the spec but cannot be deleted yet.
 	PendingRemovals []PendingRemoval
-	// Retain is data that no component has, and that has to say that it is kept.
+	// Retain is data without a component that must be labeled as retained.
 	Retain []LabelUpdate
-	// Purge is data that goes with its component, as was asked for.
+	// Purge is data that is deleted together with its component.
 	Purge []desired.RetainedObject
-	// PruneSuspended is set when everything is suspended and something has left the spec: it stays
-	// until hands are on again.
+	// PruneSuspended is set if everything is suspended and a component was removed from the spec.
+	// The removed component is deleted after the application is resumed.
 	PruneSuspended bool
 }
 
-// Step is what to do for one component. Its applies do not depend on each other; its
-// removals follow when all of them succeeded.
+// Step is the plan for one component. Its applies do not depend on each other; its removals follow
+// after all applies succeeded.
 type Step struct {
 	Component string
-	// RemoveFirst goes before anything is applied: an autoscaler that is switched off must not
-	// undo the number of pods that takes its place.
+	// RemoveFirst is deleted before anything is applied: a disabled autoscaler must not change the
+	// replicas that the spec now sets.
 	RemoveFirst []desired.ID
 	Apply       []ChildApply
 	Remove      []desired.ID
-	// WaitsFor are the components it waits for, while something is held back for them.
+	// WaitsFor are the dependencies that are not ready, if they hold the step back.
 	WaitsFor []string
-	// PreviousRun is the earlier run of a job that has to end first.
+	// PreviousRun is an earlier run of a job that must finish first.
 	PreviousRun *desired.ID
-	// Data is what to do about its data, if it has any.
+	// Data is the plan for the data of the component; nil if it has none.
 	Data *DataPlan
 }
 
-// IsWaiting says whether something is held back.
+// IsWaiting reports whether the step is held back.
 func (s Step) IsWaiting() bool { return len(s.WaitsFor) > 0 || s.PreviousRun != nil }
 
 // ChildApply is a child to apply.
 type ChildApply struct {
 	desired.Child
-	// HoldPodTemplate leaves its pods as they are.
+	// HoldPodTemplate keeps the current pod template.
 	HoldPodTemplate bool
 }
 
@@ -96,13 +98,13 @@ type Removal struct {
 	Child     desired.ID
 }
 
-// PendingRemoval is a component that left the spec, and why it is still there.
+// PendingRemoval is a component that was removed from the spec, and why it still exists.
 type PendingRemoval struct {
 	Component string
 	Message   string
 }
 
-// NewPlan plans what to do. The error is an *Invalid.
+// NewPlan plans a reconcile. The error is an *InvalidSpec.
 func NewPlan(in Input) (Plan, error) {
 	if err := Validate(in.Components); err != nil {
 		return Plan{}, err
@@ -114,8 +116,8 @@ func NewPlan(in Input) (Plan, error) {
 			plan.Steps = append(plan.Steps, p.planStep(c))
 		}
 	}
-	remove, pending := p.prune()
-	if len(plan.Steps) == 0 { // hands off
+	remove, pending := p.planPrune()
+	if len(plan.Steps) == 0 { // everything is suspended
 		plan.PruneSuspended = len(remove)+len(pending) > 0
 		return plan, nil
 	}
@@ -124,13 +126,13 @@ func NewPlan(in Input) (Plan, error) {
 	return plan, nil
 }
 
-// planner answers questions about one application.
+// planner plans for one application.
 type planner struct {
 	Input
 	components     map[string]*desired.Component
 	leftovers      []leftover
-	dependencies   map[string][]string // of what runs, while there are leftovers
-	satisfiedCache map[string]bool     // of satisfied, which renders: once per component, not per edge
+	dependencies   map[string][]string // of running pods, only set if there are leftovers
+	satisfiedCache map[string]bool     // results of satisfied(), keyed by component, because each call renders the component
 }
 
 func newPlanner(in Input) *planner {
@@ -144,8 +146,8 @@ func newPlanner(in Input) *planner {
 	return p
 }
 
-// satisfied says whether those that depend on a component may go on: a majority of its
-// pods is ready, and they are the pods we want.
+// satisfied reports whether dependents of a component can proceed: a majority of its pods is ready,
+// and they run the desired template.
 func (p *planner) satisfied(c *desired.Component) bool {
 	ok, cached := p.satisfiedCache[c.Name]
 	if !cached {
@@ -156,38 +158,40 @@ func (p *planner) satisfied(c *desired.Component) bool {
 	return ok
 }
 
-// databaseReady says whether a database lets its application in.
+// databaseReady reports whether applications can log in to a database.
 func (p *planner) databaseReady(c *desired.Component) bool {
 	return c.Database == nil || c.Suspended || p.DatabaseHealth[c.Name].Status == health.Healthy
 }
 
-// workload is the workload of a component, if it is there and ours.
+// workload returns the workload of a component if it exists and is controlled by the application,
+// or nil.
 func (p *planner) workload(c *desired.Component) Object {
-	if live := p.Observed[c.Workload]; live != nil && p.controlled(live) {
+	if live := p.Observed[c.Workload]; live != nil && p.isControlled(live) {
 		return live
 	}
 	return nil
 }
 
-func (p *planner) controlled(live Object) bool {
+// isControlled reports whether the owner reference of an object names the application as controller.
+func (p *planner) isControlled(live Object) bool {
 	return metav1.IsControlledBy(live, &metav1.ObjectMeta{UID: p.Owner.UID})
 }
 
-// belongsToOwner says whether a workload runs for the application, also when it lost its
-// reference to it: the apply puts that back.
+// belongsToOwner reports whether a workload belongs to the application, even if it lost its owner
+// reference, which the next apply restores.
 func (p *planner) belongsToOwner(live Object) bool {
-	return p.controlled(live) || metav1.GetControllerOfNoCopy(live) == nil && live.GetLabels()[appsapi.LabelOwnerUID] == string(p.Owner.UID)
+	return p.isControlled(live) || metav1.GetControllerOfNoCopy(live) == nil && live.GetLabels()[p.Owner.Keys.OwnerUID] == string(p.Owner.UID)
 }
 
-// ReplacesPods says whether what is wanted would replace the pods of a workload. What
-// cannot be said is for the apply to tell.
+// ReplacesPods reports whether applying a component would replace the pods of a workload. If the
+// component cannot be rendered, the result is false, and the apply reports the error.
 func ReplacesPods(c desired.Component, live Object) bool {
-	replaces, err := WouldReplacePods(c, live)
+	replaces, err := ReplacesPodsOrError(c, live)
 	return err == nil && replaces
 }
 
-// WouldReplacePods says it, or why it cannot be said.
-func WouldReplacePods(c desired.Component, live Object) (bool, error) {
+// ReplacesPodsOrError is like ReplacesPods, but returns the error if the component cannot be rendered.
+func ReplacesPodsOrError(c desired.Component, live Object) (bool, error) {
 	for _, child := range c.Children {
 		if child.ID != c.Workload {
 			continue
@@ -198,13 +202,14 @@ func WouldReplacePods(c desired.Component, live Object) (bool, error) {
 	return false, nil
 }
 
-// planStep decides for one component. Creating it and replacing its pods wait for what it
-// depends on; everything else passes, so that people can act while a dependency is down.
+// planStep plans one component. The component is created, and its pods are replaced, only when its
+// dependencies are ready. All other changes are applied without delay, so that users can act while
+// a dependency is down.
 func (p *planner) planStep(c *desired.Component) Step {
 	step := Step{Component: c.Name}
 	live := p.workload(c)
 	unsatisfied, hold := p.unsatisfied(c), false
-	// Also of one that is not ours yet, or lost its reference to us: the apply may take it.
+	// Also if the workload is not controlled by the application yet: the apply may adopt it.
 	if existing := p.Observed[c.Workload]; existing != nil && len(unsatisfied) > 0 {
 		hold = ReplacesPods(*c, existing)
 	}
@@ -224,7 +229,7 @@ func (p *planner) planStep(c *desired.Component) Step {
 			continue
 		}
 		if child.ID == c.Workload && live != nil && isOrphaningPods(live) {
-			continue // it will be made anew around its pods
+			continue // applied again after the deletion, see DataPlan.RecreateStatefulSet
 		}
 		step.Apply = append(step.Apply, ChildApply{child, hold && child.ID == c.Workload})
 	}
@@ -238,36 +243,35 @@ func (p *planner) planStep(c *desired.Component) Step {
 	return step
 }
 
-// unsatisfied are the dependencies that are not ready.
+// unsatisfied returns the dependencies that are not ready.
 func (p *planner) unsatisfied(c *desired.Component) []string {
 	var out []string
 	if c.Data != nil && c.Data.OrphanedReplicas > 0 {
-		return nil // nothing begins with it
+		return nil // its pods are already running
 	}
 	for _, dep := range c.DependsOn {
 		other := p.components[dep]
-		if !p.satisfied(other) || slices.Contains(c.BoundTo, dep) && !p.reachable(other) {
+		if !p.satisfied(other) || slices.Contains(c.BoundTo, dep) && !p.controlsService(other) {
 			out = append(out, dep)
 		}
 	}
 	return out
 }
 
-// reachable says whether the Service of a component leads to it. One of somebody else
-// under the same name leads elsewhere, and nobody may be sent there.
-func (p *planner) reachable(c *desired.Component) bool {
+// controlsService reports whether the application controls the Service of a component, if the
+// component has one. A Service of another owner with the same name routes to other pods.
+func (p *planner) controlsService(c *desired.Component) bool {
 	for _, child := range c.Children {
-		if live := p.Observed[child.ID]; child.Kind == desired.KindService && (live == nil || !p.controlled(live)) {
+		if live := p.Observed[child.ID]; child.Kind == desired.KindService && (live == nil || !p.isControlled(live)) {
 			return false
 		}
 	}
 	return true
 }
 
-// supersedeRuns ends earlier runs of a job that now runs with another spec, and waits until
-// they are gone: two runs at once are nobody's wish. The status of a run does not tell
-// whether a pod is at work: it learns of one that has started a second late, and does not
-// count one that takes its time to end.
+// supersedeRuns deletes earlier runs of a job whose spec changed, and waits until they are deleted,
+// so that two runs never overlap. The status of a Job is not sufficient: it counts a new pod a
+// second late, and does not count a terminating pod.
 func (p *planner) supersedeRuns(c *desired.Component, step *Step) {
 	if c.JobSpecHash == "" {
 		return
@@ -284,42 +288,43 @@ func (p *planner) supersedeRuns(c *desired.Component, step *Step) {
 	}
 }
 
-// finishedBeforeDeletion says whether a run has come to its end, also if it is being deleted since.
+// finishedBeforeDeletion reports whether a run has finished, regardless of whether its Job is being
+// deleted.
 func finishedBeforeDeletion(j *batchv1.Job) bool {
 	job := *j
 	job.DeletionTimestamp = nil
 	return JobFinished(&job)
 }
 
-// JobFinished says whether a run has come to its end, good or bad.
+// JobFinished reports whether a run has succeeded or failed.
 func JobFinished(j *batchv1.Job) bool {
 	v := health.Evaluate(j)
 	return v.Status == health.Healthy || v.Status == health.Degraded
 }
 
-// pruneDisabled says whether somebody wants a child to stay.
-func pruneDisabled(live Object) bool {
-	return live.GetAnnotations()[appsapi.AnnotationPrune] == appsapi.PruneDisabled
+// isPruneDisabled reports whether an annotation protects a child from being pruned.
+func isPruneDisabled(keys *appsapi.Keys, live Object) bool {
+	return live.GetAnnotations()[keys.Prune] == appsapi.PruneDisabled
 }
 
-// ProtectedJobSpecs are the hashes of the jobs of all remembered specs, apart from those that are
-// about to be forgotten: one may go back to them, and what they did must not be done twice.
-func ProtectedJobSpecs(revisions, pruned []*appsv1.ControllerRevision) map[string]bool {
+// ProtectedJobSpecs returns the hashes of the jobs of all stored revisions, except those about to
+// be deleted. A rollback to such a revision must not run its jobs again.
+func ProtectedJobSpecs(keys *appsapi.Keys, revisions, pruned []*appsv1.ControllerRevision) map[string]bool {
 	protected := map[string]bool{}
 	for _, revision := range revisions {
 		if slices.ContainsFunc(pruned, func(r *appsv1.ControllerRevision) bool { return r.Name == revision.Name }) {
 			continue
 		}
-		for _, spec := range desired.RevisionJobHashes(revision) {
+		for _, spec := range desired.RevisionJobHashes(keys, revision) {
 			protected[spec] = true
 		}
 	}
 	return protected
 }
 
-// HasPendingChanges says whether a component, one that is suspended for example, is not what its spec
-// says.
-func HasPendingChanges(c desired.Component, observed Observed) bool {
+// HasPendingChanges reports whether the children of a component, for example of a suspended
+// component, differ from its spec.
+func HasPendingChanges(keys *appsapi.Keys, c desired.Component, observed Observed) bool {
 	desiredIDs := map[desired.ID]bool{}
 	for _, child := range c.Children {
 		desiredIDs[child.ID] = true
@@ -328,12 +333,12 @@ func HasPendingChanges(c desired.Component, observed Observed) bool {
 			return true
 		}
 		config, err := child.RenderReadOnly(live)
-		if err != nil || config.Hash() != live.GetAnnotations()[appsapi.AnnotationAppliedHash] {
+		if err != nil || !config.AppliedTo(live) {
 			return true
 		}
 	}
 	for id, live := range observed {
-		if live.GetLabels()[appsapi.LabelComponent] == c.Name && id.Kind != desired.KindJob && !desiredIDs[id] {
+		if live.GetLabels()[appsapi.LabelComponent] == c.Name && id.Kind != desired.KindJob && !desiredIDs[id] && !isPruneDisabled(keys, live) {
 			return true
 		}
 	}

@@ -25,7 +25,7 @@ func exposedByGateway(c *appsapi.Component) {
 	c.Service.Expose = &appsapi.ExposeSettings{GatewayRef: &appsapi.GatewayReference{Name: "web"}}
 }
 
-// withConfigFile is a component with a file of this content.
+// withConfigFile adds a config file with this content.
 func withConfigFile(content string) componentOption {
 	return func(c *appsapi.Component) {
 		podSettings(c).Config.Files = []appsapi.ConfigFile{{Path: "/etc/app.yaml", Content: content}}
@@ -42,30 +42,30 @@ func podSettings(c *appsapi.Component) *appsapi.PodSettings {
 	return &c.Job.PodSettings
 }
 
-// configMapName is what the ConfigMap of a component is called.
+// configMapName returns the name of the ConfigMap of a component.
 func configMapName(c appsapi.Component) string {
-	for _, child := range desired.Build(shop, stack(c), desired.ClusterState{})[0].Children {
+	for _, child := range desired.Build(shop, desired.ExpandComponents(stack(c)), desired.ClusterState{})[0].Children {
 		if child.Kind == desired.KindConfigMap {
 			return child.Name
 		}
 	}
-	panic("it has no files")
+	panic("the component has no config files")
 }
 
-// TestOptionalSettings are children beside a workload that come and go with what the spec says.
+// TestOptionalSettings checks children next to a workload that depend on optional settings.
 func TestOptionalSettings(t *testing.T) {
 	runPlanCases(t, map[string]planCase{
-		"an autoscaler and a budget come": {
+		"autoscaler and budget are created": {
 			applied: stack(service("web", "1")),
 			spec:    stack(service("web", "1", autoscaled)),
 			want:    []string{"web: apply Deployment shop-web, HorizontalPodAutoscaler shop-web, PodDisruptionBudget shop-web"},
 		},
-		"an autoscaler goes before the number of pods is set": {
+		"autoscaler is deleted before replicas are set": {
 			applied: stack(service("web", "1", autoscaled)),
 			spec:    stack(service("web", "1", replicas(3))),
 			want:    []string{"web: first remove HorizontalPodAutoscaler shop-web; apply Deployment shop-web; remove PodDisruptionBudget shop-web"},
 		},
-		"a Gateway instead of an Ingress": {
+		"Gateway instead of an Ingress": {
 			applied: stack(service("web", "1", exposedByIngress)),
 			spec:    stack(service("web", "1", exposedByGateway)),
 			want:    []string{"web: apply Deployment shop-web, Service shop-web, HTTPRoute shop-web; remove Ingress shop-web"},
@@ -73,47 +73,48 @@ func TestOptionalSettings(t *testing.T) {
 	})
 }
 
-// TestConfigFilesOutliveRollout keeps the files of a revision for as long as one of its pods may start again.
+// TestConfigFilesOutliveRollout checks that the files of a revision are kept as long as one of its
+// pods may restart.
 func TestConfigFilesOutliveRollout(t *testing.T) {
 	one, two := service("web", "1", withConfigFile("one")), service("web", "1", withConfigFile("two"))
 	apply := "web: apply Deployment shop-web, ConfigMap " + configMapName(two)
 	run := job("migrate", "1", withConfigFile("one"))
 	runPlanCases(t, map[string]planCase{
-		"new content, and the pods have the old one": {
+		"new content, pods mount the old one": {
 			applied: stack(one), spec: stack(two), want: []string{apply},
 		},
-		"pods of the old content are left": {
+		"pods with the old content exist": {
 			applied: stack(one), spec: stack(two),
 			mutations: []mutation{rollOut("web", two), mutateChild("shop-web", rollingOut)},
 			want:      []string{apply},
 		},
-		"all pods have the new content": {
+		"all pods mount the new content": {
 			applied: stack(one), spec: stack(two),
 			mutations: []mutation{rollOut("web", two)},
 			want:      []string{apply + "; remove ConfigMap " + configMapName(one)},
 		},
-		"no files any more, and nobody has them": {
+		"no files, no pod mounts them": {
 			applied: stack(one), spec: stack(service("web", "2")),
 			mutations: []mutation{rollOut("web", service("web", "2"))},
 			want:      []string{"web: apply Deployment shop-web; remove ConfigMap " + configMapName(one)},
 		},
-		"the component left the spec": {
+		"component is removed from the spec": {
 			applied: stack(one, service("db", "1")), spec: stack(service("db", "1")),
 			want: []string{"db: apply Deployment shop-db", "prune Deployment shop-web of web"},
 		},
-		"and its workload has gone": {
+		"component is removed and its workload is gone": {
 			applied: stack(one, service("db", "1")), spec: stack(service("db", "1")),
 			mutations: []mutation{deleteChild("Deployment", "shop-web")},
 			want:      []string{"db: apply Deployment shop-db", "prune ConfigMap " + configMapName(one) + " of web"},
 		},
-		"another name, and the workload of the old one is there": {
+		"renamed, old workload exists": {
 			applied: stack(one), spec: stack(service("web", "1", withConfigFile("one"), withResourceName("front"))),
 			want: []string{
 				"web: apply Deployment front, ConfigMap " + configMapName(service("web", "1", withConfigFile("one"), withResourceName("front"))),
-				"keep web: Deployment shop-web stays until Deployment front, which replaces it, is ready",
+				"keep web: Deployment shop-web is kept until its replacement Deployment front is ready",
 			},
 		},
-		"a job at work reads them": {
+		"active job mounts them": {
 			applied: stack(run), spec: stack(job("migrate", "1")),
 			mutations: []mutation{mutateChild("shop-migrate", jobRunning)},
 			want:      []string{"migrate: remove " + describeID(workloadOf(run)) + "; wait for the end of " + describeID(workloadOf(run))},
@@ -176,5 +177,5 @@ func TestConfigFilesOutliveCronJobRuns(t *testing.T) {
 }
 
 func workloadOf(c appsapi.Component) desired.ID {
-	return desired.Build(shop, stack(c), desired.ClusterState{})[0].Workload
+	return desired.Build(shop, desired.ExpandComponents(stack(c)), desired.ClusterState{})[0].Workload
 }

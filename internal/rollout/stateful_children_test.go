@@ -11,7 +11,7 @@ import (
 
 func withStatefulPort(c *appsapi.Component) { c.Stateful.Ports = []appsapi.Port{{Port: 5432}} }
 
-// rolledOut applies a component of the new spec, with its StatefulSet where the data is.
+// rolledOut applies a component of the new spec and rolls it out.
 func rolledOut(name string, components []desired.Component) mutation {
 	return func(observed Observed) {
 		for _, c := range components {
@@ -24,39 +24,40 @@ func rolledOut(name string, components []desired.Component) mutation {
 	}
 }
 
-// TestStatefulComponentKeepsItsStatefulSet renames only the Service: the data stays with the StatefulSet that created it.
+// TestStatefulComponentKeepsItsStatefulSet renames only the Service: the data stays with the
+// original StatefulSet.
 func TestStatefulComponentKeepsItsStatefulSet(t *testing.T) {
 	before := database("1Gi", withStatefulPort)
 	renamed := database("1Gi", withStatefulPort, withResourceName("base"))
 	user := service("web", "1", boundTo("db"))
 	retained := []desired.RetainedObject{boundClaim("1Gi", "1Gi")}
 	build := func(spec ...appsapi.Component) []desired.Component {
-		return desired.Build(shop, spec, desired.ClusterState{Retained: retained})
+		return desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{Retained: retained})
 	}
 	apply := "db: apply StatefulSet shop-db, Service shop-db-headless, Service base"
 	for name, tc := range map[string]planCase{
-		"the old Service stays until the new one exists": {
+		"old Service stays until the new one exists": {
 			applied: stack(before), spec: stack(renamed),
-			want: []string{apply, "keep db: Service shop-db stays until StatefulSet shop-db, which replaces it, is ready"},
+			want: []string{apply, "keep db: Service shop-db is kept until its replacement StatefulSet shop-db is ready"},
 		},
-		"the old Service stays while pods use its address": {
+		"old Service stays while pods use its address": {
 			applied: stack(before, user), mutations: []mutation{rolledOut("db", build(renamed))}, spec: stack(renamed, user),
-			want: []string{apply, "web: apply Deployment shop-web", `keep db: Service shop-db stays until no pod of "web" needs it`},
+			want: []string{apply, "web: apply Deployment shop-web", `keep db: Service shop-db is kept until no pod of "web" depends on it`},
 		},
-		"the old Service goes when no pod uses its address": {
+		"old Service is deleted when no pod uses its address": {
 			applied: stack(before, user), mutations: []mutation{rolledOut("db", build(renamed)), rolledOut("web", build(renamed, user))},
 			spec: stack(renamed, user),
 			want: []string{apply, "web: apply Deployment shop-web", "prune Service shop-db of db"},
 		},
-		"a Service without ports goes at once": {
+		"Service without ports is deleted at once": {
 			applied: stack(before), spec: stack(database("1Gi")),
 			want: []string{"db: apply StatefulSet shop-db, Service shop-db-headless; remove Service shop-db"},
 		},
-		"a PodDisruptionBudget goes at once": {
+		"PodDisruptionBudget is deleted at once": {
 			applied: stack(database("1Gi", statefulReplicas(2))), spec: stack(database("1Gi", statefulReplicas(1))),
 			want: []string{"db: apply StatefulSet shop-db, Service shop-db-headless; remove PodDisruptionBudget shop-db"},
 		},
-		"a PodDisruptionBudget does not wait for a renamed Service": {
+		"PodDisruptionBudget does not wait for a renamed Service": {
 			applied: stack(database("1Gi", statefulReplicas(2))), spec: stack(database("1Gi", statefulReplicas(1), withResourceName("base"))),
 			want: []string{"db: apply StatefulSet shop-db, Service shop-db-headless; remove PodDisruptionBudget shop-db"},
 		},

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// database is a component with one volume of a size.
+// database is a component with one volume of this size.
 func database(size string, changes ...componentOption) appsapi.Component {
 	c := appsapi.Component{Name: "db", Stateful: &appsapi.StatefulComponent{
 		Storage: []appsapi.StorageSpec{{Name: "data", MountPath: "/data", Size: resource.MustParse(size)}}}}
@@ -22,7 +22,7 @@ func database(size string, changes ...componentOption) appsapi.Component {
 	return withOptions(c, changes)
 }
 
-// boundClaim is the claim of the first pod: what it asks for, and what it has.
+// boundClaim is the claim of the first pod, with its request and capacity.
 func boundClaim(requested, capacity string, changes ...func(*corev1.PersistentVolumeClaim)) desired.RetainedObject {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-shop-db-0", Labels: map[string]string{
@@ -37,7 +37,7 @@ func boundClaim(requested, capacity string, changes ...func(*corev1.PersistentVo
 	for _, f := range changes {
 		f(claim)
 	}
-	return desired.RetainedObject{ID: desired.ID{Kind: desired.KindClaim, Name: claim.Name}, Object: claim, Claim: claim}
+	return desired.RetainedClaim(appsapi.DefaultKeys, claim)
 }
 
 func withStorageClass(name string) componentOption {
@@ -59,49 +59,49 @@ func TestPlanStorage(t *testing.T) {
 	ofSecondPod := func(c *corev1.PersistentVolumeClaim) { c.Name = "data-shop-db-1" }
 	deleting := func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &noon }
 	cases := map[string]struct {
-		applied, now appsapi.Component // what the set was made for, and what the spec says
+		applied, now appsapi.Component // the spec of the StatefulSet, and the current spec
 		claim        desired.RetainedObject
 		resize       string
 		recreate     bool
 		reason       string
 		message      string
 	}{
-		"as it is":                       {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi")},
-		"in other words":                 {applied: database("1Gi"), now: database("1024Mi"), claim: boundClaim("1Gi", "1Gi")},
-		"more was given than asked for":  {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "4Gi")},
-		"more":                           {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi"), resize: "2Gi", reason: "StorageResizing", message: "grows from 1Gi to 2Gi"},
-		"more, and it was asked for":     {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("2Gi", "1Gi"), recreate: true, reason: "StorageResizing"},
-		"more, and it is there":          {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("2Gi", "2Gi"), recreate: true},
-		"more, and the set knows":        {applied: database("2Gi"), now: database("2Gi"), claim: boundClaim("2Gi", "1Gi"), reason: "StorageResizing"},
-		"not as much as before":          {applied: database("1Gi"), now: database("4Gi"), claim: boundClaim("8Gi", "1Gi"), resize: "4Gi", reason: "StorageResizing"},
-		"back to what it has":            {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("8Gi", "1Gi"), reason: "StorageChangeRejected", message: `Set the size of storage "data" to more than 1Gi`},
-		"less":                           {applied: database("2Gi"), now: database("1Gi"), claim: boundClaim("2Gi", "2Gi"), reason: "StorageChangeRejected", message: "cannot shrink to 1Gi"},
-		"more than there is":             {applied: database("8Gi"), now: database("8Gi"), claim: boundClaim("8Gi", "1Gi", infeasible), reason: "StorageChangeRejected", message: "cannot make PersistentVolumeClaim shop/data-shop-db-0 as large as 8Gi"},
-		"another class":                  {applied: database("1Gi"), now: database("2Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: `made by StorageClass "standard" and cannot move to "fast"`},
-		"the class said":                 {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi", withStorageClass("standard")), claim: boundClaim("1Gi", "1Gi")},
-		"the class no longer said":       {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi"), recreate: true},
-		"another class, without volume":  {applied: database("1Gi", withStorageClass("typo")), now: database("1Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "0", unbound), recreate: true, reason: "StorageChangeRejected", message: "Nothing is on it"},
-		"no volume yet":                  {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "0", unbound)},
-		"the volume is gone":             {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi", lost), reason: "DataConflict", message: "is gone"},
-		"the claim goes":                 {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", deleting), reason: "DataConflict", message: "is being deleted"},
-		"another access mode":            {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].AccessMode = corev1.ReadWriteMany }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "was made with the access mode ReadWriteOnce"},
-		"another volume":                 {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].Name = "other" }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "have the volumes [data]"},
-		"more, while pods are replaced":  {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Image = "db:2" }), claim: boundClaim("2Gi", "2Gi")},
-		"nothing, for none of its pods":  {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("1Gi", "1Gi"), recreate: true},
-		"of a pod that it has no longer": {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("2Gi", "2Gi")},
-		"more, for a pod that the set was scaled to": {
+		"unchanged":                          {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi")},
+		"same size in another unit":          {applied: database("1Gi"), now: database("1024Mi"), claim: boundClaim("1Gi", "1Gi")},
+		"capacity above the request":         {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "4Gi")},
+		"larger":                             {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi"), resize: "2Gi", reason: "StorageResizing", message: "from 1Gi to 2Gi"},
+		"larger, requested":                  {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("2Gi", "1Gi"), recreate: true, reason: "StorageResizing"},
+		"larger, expanded":                   {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("2Gi", "2Gi"), recreate: true},
+		"larger, StatefulSet updated":        {applied: database("2Gi"), now: database("2Gi"), claim: boundClaim("2Gi", "1Gi"), reason: "StorageResizing"},
+		"request reduced above the capacity": {applied: database("1Gi"), now: database("4Gi"), claim: boundClaim("8Gi", "1Gi"), resize: "4Gi", reason: "StorageResizing"},
+		"request reduced to the capacity":    {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("8Gi", "1Gi"), reason: "StorageChangeRejected", message: `Set the size of storage "data" to more than 1Gi`},
+		"smaller":                            {applied: database("2Gi"), now: database("1Gi"), claim: boundClaim("2Gi", "2Gi"), reason: "StorageChangeRejected", message: "cannot shrink to 1Gi"},
+		"expansion infeasible":               {applied: database("8Gi"), now: database("8Gi"), claim: boundClaim("8Gi", "1Gi", infeasible), reason: "StorageChangeRejected", message: "cannot expand PersistentVolumeClaim shop/data-shop-db-0 to 8Gi"},
+		"other class":                        {applied: database("1Gi"), now: database("2Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: `uses StorageClass "standard", which cannot be changed to "fast"`},
+		"same class":                         {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi", withStorageClass("standard")), claim: boundClaim("1Gi", "1Gi")},
+		"class removed from the spec":        {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi"), recreate: true},
+		"other class, not bound":             {applied: database("1Gi", withStorageClass("typo")), now: database("1Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "0", unbound), recreate: true, reason: "StorageChangeRejected", message: "It has no data"},
+		"not bound":                          {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "0", unbound)},
+		"volume lost":                        {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi", lost), reason: "DataConflict", message: "has lost its volume"},
+		"claim is being deleted":             {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", deleting), reason: "DataConflict", message: "is being deleted"},
+		"other access mode":                  {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].AccessMode = corev1.ReadWriteMany }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has access mode ReadWriteOnce"},
+		"other volume":                       {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].Name = "other" }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has the volumes [data]"},
+		"larger, during a rollout":           {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Image = "db:2" }), claim: boundClaim("2Gi", "2Gi")},
+		"larger, no replicas":                {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("1Gi", "1Gi"), recreate: true},
+		"claim of a removed pod":             {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("2Gi", "2Gi")},
+		"larger, claim of a pod that was scaled up": {
 			applied: database("1Gi", statefulReplicas(2)), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", ofSecondPod),
-			resize: "2Gi", reason: "StorageResizing", message: "PersistentVolumeClaim shop/data-shop-db-1 grows from 1Gi to 2Gi",
+			resize: "2Gi", reason: "StorageResizing", message: "Expanding PersistentVolumeClaim shop/data-shop-db-1 from 1Gi to 2Gi",
 		},
-		"not for a pod that the set does not have": {
+		"larger, claim of a pod that does not exist": {
 			applied: database("1Gi", statefulReplicas(1)), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", ofSecondPod), recreate: true,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			retained := []desired.RetainedObject{tc.claim}
-			set := appliedChild(desired.Build(shop, stack(tc.applied), desired.ClusterState{Retained: retained})[0].Children[0], nil).(*appsv1.StatefulSet)
-			plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, stack(tc.now), desired.ClusterState{Retained: retained}), Retained: retained, Observed: Observed{
+			set := appliedChild(desired.Build(shop, desired.ExpandComponents(stack(tc.applied)), desired.ClusterState{Retained: retained})[0].Children[0], nil).(*appsv1.StatefulSet)
+			plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(tc.now)), desired.ClusterState{Retained: retained}), Retained: retained, Observed: Observed{
 				{Kind: desired.KindStatefulSet, Name: set.Name}: set}})
 			must(err)
 			d := plan.Steps[0].Data
@@ -110,7 +110,7 @@ func TestPlanStorage(t *testing.T) {
 				grow += g.Size.String()
 			}
 			if grow != tc.resize || d.RecreateStatefulSet != tc.recreate {
-				t.Errorf("grow to %q, made anew: %v; want %q and %v", grow, d.RecreateStatefulSet, tc.resize, tc.recreate)
+				t.Errorf("resize to %q, recreate %v; want %q and %v", grow, d.RecreateStatefulSet, tc.resize, tc.recreate)
 			}
 			verdict := health.Result{}
 			if d.Health != nil {

@@ -8,27 +8,28 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// Teardown is what to do with an application that is being deleted.
+// Teardown is the plan for an application that is being deleted.
 type Teardown struct {
 	Delete []Removal
-	// Terminating are the children that are on their way out.
+	// Terminating are the children that are being deleted.
 	Terminating []PendingRemoval
-	// Done is set when nothing is left that has to go in order.
+	// Done is set if no children are left that must be deleted in order.
 	Done bool
 }
 
-// PlanTeardown plans the deletion of an application from what exists, not from what its spec would
-// make of it: first the components that no other one needs.
+// PlanTeardown plans the deletion of an application from the existing children, not from its spec:
+// components without dependents are deleted first.
 func PlanTeardown(owner desired.Owner, observed Observed) Teardown {
 	p := newPlanner(Input{Owner: owner, Observed: observed})
-	p.dependencies = map[string][]string{} // of jobs that have ended, too
+	p.dependencies = map[string][]string{} // including those of finished jobs
 	for _, l := range p.leftovers {
-		p.dependencies[l.component] = append(p.dependencies[l.component], desired.PodDependencies(l.live)...)
+		p.dependencies[l.component] = append(p.dependencies[l.component], desired.PodDependencies(owner.Keys, l.live)...)
 	}
 	removable := map[string]bool{}
 	for component := range p.dependencies {
-		// A circle, which edits can make while a component is suspended, goes together:
-		// better in no order than never. What it needs goes after it.
+		// The components of a cycle are deleted together, and their dependencies after them:
+		// otherwise the deletion would never finish. Edits can create a cycle while a component is
+		// suspended.
 		removable[component] = p.dependentOf(p.dependencyCycle(component)) == ""
 	}
 	teardown := Teardown{Done: len(p.leftovers) == 0}
@@ -44,24 +45,24 @@ func PlanTeardown(owner desired.Owner, observed Observed) Teardown {
 	return teardown
 }
 
-// DataFinalization is what becomes of a claim or Secret of an application that is deleted.
+// DataFinalization is the plan for a claim or Secret of an application that is being deleted.
 type DataFinalization struct {
 	LabelUpdate
 	Purge bool
 }
 
-// FinalizeData decides about data whose application is being deleted and whose workloads are gone.
-// What is not the application's by UID, or was kept on purpose before, stays as it is.
-func FinalizeData(owner desired.Owner, components []desired.Component, retained []desired.RetainedObject, purge bool) []DataFinalization {
+// PlanDataFinalization plans the data of an application that is being deleted, after its workloads are
+// gone. Data with the UID of another owner, and data that was retained before, is unchanged.
+func PlanDataFinalization(owner desired.Owner, components []desired.Component, retained []desired.RetainedObject, purge bool) []DataFinalization {
 	var out []DataFinalization
 	add := func(k desired.RetainedObject, want map[string]string) {
-		want[appsapi.LabelRetained] = "true"
-		switch uid := k.GetLabels()[appsapi.LabelOwnerUID]; {
-		case k.MarkedRetained(), uid != "" && uid != string(owner.UID), purge && unlocksExistingData(k, retained):
+		want[owner.Keys.Retained] = "true"
+		switch uid := k.GetLabels()[owner.Keys.OwnerUID]; {
+		case k.MarkedRetained(), uid != "" && uid != string(owner.UID), purge && isNeededByExistingData(k, retained):
 		case purge && uid != "":
 			out = append(out, DataFinalization{LabelUpdate{k, want}, true})
-		case purge: // it has to say first whose it is
-			delete(want, appsapi.LabelRetained)
+		case purge: // label it with the owner first
+			delete(want, owner.Keys.Retained)
 			out = append(out, DataFinalization{LabelUpdate{k, want}, false})
 		default:
 			out = append(out, DataFinalization{LabelUpdate{k, want}, false})
@@ -80,30 +81,31 @@ func FinalizeData(owner desired.Owner, components []desired.Component, retained 
 	return out
 }
 
-// unlocksExistingData says whether a Secret has the passwords to data that is still there: they go after
-// it.
-func unlocksExistingData(k desired.RetainedObject, retained []desired.RetainedObject) bool {
+// isNeededByExistingData reports whether a Secret has the passwords of data that still exists. Such a
+// Secret is deleted after the data.
+func isNeededByExistingData(k desired.RetainedObject, retained []desired.RetainedObject) bool {
 	return k.Claim == nil && slices.ContainsFunc(retained, func(o desired.RetainedObject) bool { return o.Claim != nil && o.WorkloadID() == k.WorkloadID() })
 }
 
-// HasData says whether there is data whose fate has to be settled before its application
-// can go.
+// HasData reports whether an application has data that must be labeled or deleted before the
+// application is deleted.
 func HasData(owner desired.Owner, components []desired.Component, retained []desired.RetainedObject) bool {
 	return slices.ContainsFunc(components, func(c desired.Component) bool { return c.Data != nil }) ||
 		slices.ContainsFunc(retained, func(k desired.RetainedObject) bool {
-			return k.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID) && !k.MarkedRetained()
+			return k.GetLabels()[owner.Keys.OwnerUID] == string(owner.UID) && !k.MarkedRetained()
 		})
 }
 
-// RequiresOrder says whether the order in which children go matters: some need others.
-func RequiresOrder(components []desired.Component, observed Observed) bool {
+// RequiresOrder reports whether the children must be deleted in order, because components depend on
+// each other.
+func RequiresOrder(keys *appsapi.Keys, components []desired.Component, observed Observed) bool {
 	for _, c := range components {
 		if len(c.DependsOn) > 0 {
 			return true
 		}
 	}
 	for _, live := range observed {
-		if len(desired.PodDependencies(live)) > 0 {
+		if len(desired.PodDependencies(keys, live)) > 0 {
 			return true
 		}
 	}

@@ -20,49 +20,49 @@ func TestPlanTeardown(t *testing.T) {
 		mutations []mutation
 		want      []string
 	}{
-		"nothing is left":                     {want: []string{"done"}},
-		"what nobody needs goes first":        {live: stack(db, api, web), want: []string{"delete Deployment shop-web of web"}},
-		"then the next":                       {live: stack(db, api), want: []string{"delete Deployment shop-api of api"}},
-		"at last what all needed":             {live: stack(db), want: []string{"delete Deployment shop-db of db"}},
-		"its Service when its pods are gone":  {live: stack(db), mutations: []mutation{deleteChild("Deployment", "shop-db")}, want: []string{"delete Service shop-db of db"}},
-		"side by side":                        {live: stack(service("db", "1"), service("cache", "1")), want: []string{"delete Deployment shop-cache of cache", "delete Deployment shop-db of db"}},
-		"what was needed before, also counts": {live: stack(service("db", "1"), service("web", "1")), mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment]("apps.holdfast.dev/previous-depends-on", "db"))}, want: []string{"delete Deployment shop-web of web"}},
-		"the order waits for what is on its way out, and says why": {
+		"nothing exists":                     {want: []string{"done"}},
+		"component without dependents first": {live: stack(db, api, web), want: []string{"delete Deployment shop-web of web"}},
+		"then its dependency":                {live: stack(db, api), want: []string{"delete Deployment shop-api of api"}},
+		"dependency of all components last":  {live: stack(db), want: []string{"delete Deployment shop-db of db"}},
+		"Service after its pods":             {live: stack(db), mutations: []mutation{deleteChild("Deployment", "shop-db")}, want: []string{"delete Service shop-db of db"}},
+		"independent components":             {live: stack(service("db", "1"), service("cache", "1")), want: []string{"delete Deployment shop-cache of cache", "delete Deployment shop-db of db"}},
+		"former dependency counts":           {live: stack(service("db", "1"), service("web", "1")), mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment]("apps.holdfast.dev/previous-depends-on", "db"))}, want: []string{"delete Deployment shop-web of web"}},
+		"waits for a terminating component and reports why": {
 			live: stack(db, web, service("api", "1")), mutations: []mutation{mutateChild("shop-web", annotated[*appsv1.Deployment]("apps.holdfast.dev/depends-on", "db")), mutateChild("shop-web", terminating[*appsv1.Deployment]("example.com/a", "foregroundDeletion"))},
-			want: []string{"delete Deployment shop-api of api", "wait for web: Deployment shop/shop-web is being deleted since 2026-01-02T12:00:00Z and waits for the finalizers example.com/a"},
+			want: []string{"delete Deployment shop-api of api", "wait for web: Waiting for Deployment shop/shop-web to be deleted (deletion requested at 2026-01-02T12:00:00Z): blocked by finalizers example.com/a"},
 		},
-		"pods are waited for, too": {
+		"waits for pods": {
 			live: stack(service("db", "1"), service("web", "1", dependsOn("db"))), mutations: []mutation{mutateChild("shop-web", terminating[*appsv1.Deployment]("foregroundDeletion"))},
-			want: []string{"wait for web: Deployment shop/shop-web is being deleted since 2026-01-02T12:00:00Z and waits for its pods to end"},
+			want: []string{"wait for web: Waiting for the pods of Deployment shop/shop-web to terminate (deletion requested at 2026-01-02T12:00:00Z)"},
 		},
-		"what others need is not reported before its turn": {
+		"terminating dependency is not reported before its turn": {
 			live: stack(service("db", "1"), service("web", "1", dependsOn("db"))), mutations: []mutation{mutateChild("shop-db", terminating[*appsv1.Deployment]("example.com/a"))},
 			want: []string{"delete Deployment shop-web of web"},
 		},
-		"a circle goes all at once": {
+		"cycle is deleted at once": {
 			live: stack(service("a", "1", dependsOn("b")), service("b", "1", dependsOn("a"))),
 			want: []string{"delete Deployment shop-a of a", "delete Deployment shop-b of b"},
 		},
-		"first what is free beside a circle": {
+		"dependent of a cycle first": {
 			live: stack(service("a", "1", dependsOn("b")), service("b", "1", dependsOn("a")), service("web", "1", dependsOn("a"))),
 			want: []string{"delete Deployment shop-web of web"},
 		},
-		"what names itself waits for nobody": {
+		"component that depends on itself does not wait": {
 			live: stack(service("a", "1")), mutations: []mutation{mutateChild("shop-a", annotated[*appsv1.Deployment]("apps.holdfast.dev/depends-on", "a"))},
 			want: []string{"delete Deployment shop-a of a"},
 		},
-		"what names nothing that lives waits for nobody": {
+		"unknown dependency does not block": {
 			live: stack(service("db", "1")), mutations: []mutation{mutateChild("shop-db", annotated[*appsv1.Deployment]("apps.holdfast.dev/depends-on", "gone"))},
 			want: []string{"delete Deployment shop-db of db"},
 		},
-		"a job goes in its turn": {
+		"job is deleted in order": {
 			live: stack(job("migrate", "1", dependsOn("db")), service("db", "1")),
 			want: []string{"delete Job migrate:1 of migrate"},
 		},
-		"kept on purpose":           {live: stack(service("db", "1")), mutations: []mutation{mutateChild("shop-db", disabled)}, want: []string{"done"}},
-		"what is kept needs nobody": {live: stack(service("db", "1"), service("web", "1", dependsOn("db"))), mutations: []mutation{mutateChild("shop-web", disabled)}, want: []string{"delete Deployment shop-db of db"}},
-		"somebody else's":           {live: stack(db), mutations: []mutation{mutateChild("shop-db", ownedByOther[*appsv1.Deployment]), mutateChild("shop-db", ownedByOther[*corev1.Service])}, want: []string{"done"}},
-		"nobody's: it was orphaned": {live: stack(service("db", "1")), mutations: []mutation{mutateChild("shop-db", unowned[*appsv1.Deployment])}, want: []string{"done"}},
+		"prune disabled": {live: stack(service("db", "1")), mutations: []mutation{mutateChild("shop-db", disabled)}, want: []string{"done"}},
+		"child with prune disabled does not block": {live: stack(service("db", "1"), service("web", "1", dependsOn("db"))), mutations: []mutation{mutateChild("shop-web", disabled)}, want: []string{"delete Deployment shop-db of db"}},
+		"child of another owner":                   {live: stack(db), mutations: []mutation{mutateChild("shop-db", ownedByOther[*appsv1.Deployment]), mutateChild("shop-db", ownedByOther[*corev1.Service])}, want: []string{"done"}},
+		"orphaned child":                           {live: stack(service("db", "1")), mutations: []mutation{mutateChild("shop-db", unowned[*appsv1.Deployment])}, want: []string{"done"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -98,11 +98,11 @@ func TestRequiresOrder(t *testing.T) {
 		mutations []mutation
 		want      bool
 	}{
-		"nothing needs anything":      {spec: stack(service("a", "1"), service("b", "1")), live: stack(service("a", "1"), service("b", "1", withPort))},
-		"the spec has a dependency":   {spec: stack(service("a", "1", dependsOn("b")), service("b", "1")), want: true},
-		"the spec has a binding":      {spec: stack(service("a", "1", boundTo("b")), service("b", "1", withPort)), want: true},
-		"what lives has a dependency": {spec: stack(service("a", "1"), service("b", "1")), live: stack(service("a", "1", dependsOn("b")), service("b", "1")), want: true},
-		"pods on their way out have one": {
+		"no dependencies":                 {spec: stack(service("a", "1"), service("b", "1")), live: stack(service("a", "1"), service("b", "1", withPort))},
+		"dependency in the spec":          {spec: stack(service("a", "1", dependsOn("b")), service("b", "1")), want: true},
+		"binding in the spec":             {spec: stack(service("a", "1", boundTo("b")), service("b", "1", withPort)), want: true},
+		"dependency of an existing child": {spec: stack(service("a", "1"), service("b", "1")), live: stack(service("a", "1", dependsOn("b")), service("b", "1")), want: true},
+		"dependency of terminating pods": {
 			spec: stack(service("a", "1")), live: stack(service("a", "1"), service("b", "1")),
 			mutations: []mutation{mutateChild("shop-a", annotated[*appsv1.Deployment]("apps.holdfast.dev/previous-depends-on", "b"))}, want: true,
 		},
@@ -113,7 +113,7 @@ func TestRequiresOrder(t *testing.T) {
 			for _, d := range tc.mutations {
 				d(seen)
 			}
-			if got := RequiresOrder(desired.Build(shop, tc.spec, desired.ClusterState{}), seen); got != tc.want {
+			if got := RequiresOrder(appsapi.DefaultKeys, desired.Build(shop, desired.ExpandComponents(tc.spec), desired.ClusterState{}), seen); got != tc.want {
 				t.Errorf("ordered: %t, want %t", got, tc.want)
 			}
 		})
@@ -122,8 +122,8 @@ func TestRequiresOrder(t *testing.T) {
 
 func TestHasData(t *testing.T) {
 	claim := boundClaim("1Gi", "1Gi")
-	retained := boundClaim("1Gi", "1Gi", withLabel(appsapi.LabelRetained, "true"))
-	theirs := boundClaim("1Gi", "1Gi", withLabel(appsapi.LabelOwnerUID, "theirs"))
+	retained := boundClaim("1Gi", "1Gi", withLabel(appsapi.DefaultKeys.Retained, "true"))
+	theirs := boundClaim("1Gi", "1Gi", withLabel(appsapi.DefaultKeys.OwnerUID, "theirs"))
 	web := service("web", "1")
 	cases := map[string]struct {
 		spec     []appsapi.Component
@@ -141,7 +141,7 @@ func TestHasData(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			components := desired.Build(shop, tc.spec, desired.ClusterState{Retained: tc.retained})
+			components := desired.Build(shop, desired.ExpandComponents(tc.spec), desired.ClusterState{Retained: tc.retained})
 			if got := HasData(shop, components, tc.retained); got != tc.want {
 				t.Errorf("has data: %t, want %t", got, tc.want)
 			}

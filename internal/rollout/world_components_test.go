@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// What a part is.
+// Kinds of test components.
 const (
 	kindService = iota
 	kindJob
@@ -28,16 +28,16 @@ const (
 type testComponent struct {
 	name, resourceName, renamedFrom string
 	kind                            int
-	rank                            int      // it may need those of a lower one, so there is no circle
+	rank                            int      // depends only on lower ranks, so there is no cycle
 	dependencies                    []string // sorted
-	version                         int      // of its pods; another one is another template
+	version                         int      // of the pod template
 	replicas                        int32
 	ports, suspended                bool
 }
 
 func (p testComponent) String() string {
 	kind := [...]string{"service", "job", "cronjob"}[p.kind]
-	out := fmt.Sprintf("%s %s v%d as %s needs [%s]", kind, p.name, p.version, p.resourceName, strings.Join(p.dependencies, " "))
+	out := fmt.Sprintf("%s %s v%d as %s depends on [%s]", kind, p.name, p.version, p.resourceName, strings.Join(p.dependencies, " "))
 	for word, on := range map[string]bool{" from " + p.renamedFrom: p.renamedFrom != "", " with ports": p.ports, " suspended": p.suspended} {
 		if on {
 			out += word
@@ -46,24 +46,24 @@ func (p testComponent) String() string {
 	return out
 }
 
-// childFactory makes children of parts.
+// childFactory creates the children of test components.
 type childFactory interface {
 	components(parts []testComponent) []desired.Component
-	// apply is a child after it was applied to what was there.
+	// apply returns a child after it was applied to the live one.
 	apply(w *world, p testComponent, child desired.Child, live Object, holdPods bool) Object
 }
 
-// fastFactory makes children that are as small as can be: they are rendered in advance, and the
-// annotations are what package desired would write. It makes many graphs possible.
+// fastFactory creates minimal children: they are rendered in advance, with the annotations that
+// package desired would write. This makes many graphs possible.
 type fastFactory struct{}
 
 var _ childFactory = fastFactory{}
 
-// prerendered are real configurations, so that what they answer about pods is real. Two of
-// them differ in their pods.
+// prerendered are real configurations, so that their comparison of pod templates is real. Two of
+// them differ in their pod template.
 var prerendered = sync.OnceValue(func() (configs struct{ pods, cron, rest []*desired.Config }) {
 	one := func(c appsapi.Component, child int) *desired.Config {
-		config, err := desired.Build(shop, stack(c), desired.ClusterState{})[0].Children[child].Render(nil)
+		config, err := desired.Build(shop, desired.ExpandComponents(stack(c)), desired.ClusterState{})[0].Children[child].Render(nil)
 		must(err)
 		return config
 	}
@@ -120,7 +120,8 @@ func (fastFactory) components(parts []testComponent) []desired.Component {
 			c.Endpoints = make([]appsapi.Endpoint, 1)
 			c.Children = append(c.Children, child(desired.ID{Kind: desired.KindService, Name: p.resourceName}))
 		}
-		// Not the first one, although it is in real life: nothing may rely on that.
+		// Not the first one, although package desired starts with it: the planner must not depend
+		// on the order.
 		c.Children = append(c.Children, child(c.Workload))
 		out = append(out, c)
 	}
@@ -131,31 +132,31 @@ func (fastFactory) apply(w *world, p testComponent, child desired.Child, live Ob
 	if live == nil {
 		live = emptyObject(child.ID)
 	}
-	live.SetLabels(map[string]string{appsapi.LabelComponent: p.name, appsapi.LabelOwnerUID: string(shop.UID)})
+	live.SetLabels(map[string]string{appsapi.LabelComponent: p.name, appsapi.DefaultKeys.OwnerUID: string(shop.UID)})
 	live.SetOwnerReferences(ownerReferences)
 	if child.Kind == desired.KindService {
 		return live
 	}
 	annotations := map[string]string{}
-	if live.GetAnnotations()[appsapi.AnnotationPrune] != "" {
-		annotations[appsapi.AnnotationPrune] = appsapi.PruneDisabled
+	if live.GetAnnotations()[appsapi.DefaultKeys.Prune] != "" {
+		annotations[appsapi.DefaultKeys.Prune] = appsapi.PruneDisabled
 	}
 	depends, hash := strings.Join(p.dependencies, ","), prerenderedConfig(child.ID, p.version).Hash()
 	if holdPods || child.Kind == desired.KindJob && live.GetAnnotations() != nil {
-		depends, hash = live.GetAnnotations()[appsapi.AnnotationDependsOn], live.GetAnnotations()[appsapi.AnnotationAppliedHash]
+		depends, hash = live.GetAnnotations()[appsapi.DefaultKeys.DependsOn], live.GetAnnotations()[appsapi.DefaultKeys.AppliedHash]
 	}
-	annotations[appsapi.AnnotationAppliedHash] = hash
+	annotations[appsapi.DefaultKeys.AppliedHash] = hash
 	if depends != "" {
-		annotations[appsapi.AnnotationDependsOn] = depends
+		annotations[appsapi.DefaultKeys.DependsOn] = depends
 	}
 	if d, ok := live.(*appsv1.Deployment); ok {
 		d.Spec.Replicas = &p.replicas
 		if former := w.formerDependencies(p, d); len(former) > 0 {
-			annotations[appsapi.AnnotationPreviousDependsOn] = strings.Join(former, ",")
+			annotations[appsapi.DefaultKeys.PreviousDependsOn] = strings.Join(former, ",")
 		}
 	}
 	if child.Kind == desired.KindJob {
-		annotations[appsapi.AnnotationJobSpec] = child.Name[strings.LastIndex(child.Name, "-")+1:]
+		annotations[appsapi.DefaultKeys.JobSpec] = child.Name[strings.LastIndex(child.Name, "-")+1:]
 	}
 	live.SetAnnotations(annotations)
 	return live
@@ -176,14 +177,14 @@ func emptyObject(id desired.ID) Object {
 	return &corev1.Service{ObjectMeta: meta}
 }
 
-// formerDependencies is what package desired does: see there.
+// formerDependencies does the same as package desired.
 func (w *world) formerDependencies(p testComponent, d *appsv1.Deployment) []string {
 	oldPods := d.Status.ObservedGeneration < d.Generation || d.Status.Replicas != d.Status.UpdatedReplicas
-	if d.Annotations == nil || d.Annotations[appsapi.AnnotationDependsOn] == strings.Join(p.dependencies, ",") && !oldPods {
+	if d.Annotations == nil || d.Annotations[appsapi.DefaultKeys.DependsOn] == strings.Join(p.dependencies, ",") && !oldPods {
 		return nil
 	}
 	var out []string
-	for _, e := range desired.PodDependencies(d) {
+	for _, e := range desired.PodDependencies(appsapi.DefaultKeys, d) {
 		if !slices.Contains(p.dependencies, e) && !slices.Contains(out, e) {
 			out = append(out, e)
 		}
@@ -191,7 +192,7 @@ func (w *world) formerDependencies(p testComponent, d *appsv1.Deployment) []stri
 	return out
 }
 
-// realFactory makes children with package desired and nothing else.
+// realFactory creates children with package desired.
 type realFactory struct{}
 
 var _ childFactory = realFactory{}
@@ -222,7 +223,7 @@ func (realFactory) components(parts []testComponent) []desired.Component {
 		}
 		spec = append(spec, c)
 	}
-	return desired.Build(shop, spec, desired.ClusterState{})
+	return desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{})
 }
 
 func (realFactory) apply(_ *world, _ testComponent, child desired.Child, live Object, holdPods bool) Object {
@@ -235,7 +236,7 @@ func (realFactory) apply(_ *world, _ testComponent, child desired.Child, live Ob
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[appsapi.AnnotationAppliedHash] = config.Hash()
+	annotations[appsapi.DefaultKeys.AppliedHash] = config.Hash()
 	if live == nil {
 		live = appliedChild(child, nil)
 		clearStatus(live)
@@ -243,8 +244,8 @@ func (realFactory) apply(_ *world, _ testComponent, child desired.Child, live Ob
 		now := appliedChild(child, live).(*appsv1.Deployment)
 		d.Spec = now.Spec
 	}
-	if live.GetAnnotations()[appsapi.AnnotationPrune] != "" {
-		annotations[appsapi.AnnotationPrune] = appsapi.PruneDisabled
+	if live.GetAnnotations()[appsapi.DefaultKeys.Prune] != "" {
+		annotations[appsapi.DefaultKeys.Prune] = appsapi.PruneDisabled
 	}
 	live.SetLabels(config.Labels())
 	live.SetAnnotations(annotations)
@@ -252,7 +253,7 @@ func (realFactory) apply(_ *world, _ testComponent, child desired.Child, live Ob
 	return live
 }
 
-// clearStatus is an object of which its controller knows nothing yet.
+// clearStatus returns an object that its controller has not observed yet.
 func clearStatus(live Object) {
 	switch o := live.(type) {
 	case *appsv1.Deployment:

@@ -71,8 +71,8 @@ func (w *world) edit() {
 	w.rebuild()
 }
 
-// bumpVersion says that pods are now told something else. A job that runs once is not told: it
-// has begun.
+// bumpVersion changes the pod template because of a changed dependency. A job that runs once keeps
+// it, because it has started.
 func (w *world) bumpVersion(p *testComponent) {
 	if p.kind != kindJob {
 		p.version = w.nextSerial()
@@ -100,7 +100,7 @@ func (w *world) rename(p *testComponent) {
 	})
 }
 
-// reverseDependency turns one of the edges of a part around.
+// reverseDependency reverses one dependency of a component.
 func (w *world) reverseDependency(p *testComponent) {
 	if len(p.dependencies) == 0 {
 		return
@@ -112,7 +112,7 @@ func (w *world) reverseDependency(p *testComponent) {
 	w.bumpVersion(q)
 }
 
-// dropInvalidDependencies takes away edges that lead nowhere, or upwards.
+// dropInvalidDependencies removes unknown dependencies and those on higher ranks.
 func (w *world) dropInvalidDependencies() {
 	ranks := map[string]int{}
 	for _, p := range w.testComponents {

@@ -13,29 +13,29 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// world is an application of the property test: what its spec says and what lives.
+// world is an application of the property test: its spec and its live objects.
 type world struct {
 	*rand.Rand
 	childFactory
 	testComponents []testComponent
-	index          map[string]int // of parts
+	index          map[string]int // of components
 	spec           []desired.Component
 	desiredIDs     map[desired.ID]bool
 	observed       Observed
-	ids            []desired.ID // of seen, in the order in which they came
+	ids            []desired.ID // of live objects, in the order of their creation
 	records        map[desired.ID]*record
 	protectedJobs  map[string]bool
 	serial         int
-	trace          func(format string, args ...any) // nil unless somebody wants to know
+	trace          func(format string, args ...any) // nil unless a single seed runs
 }
 
-// record is what is known of a workload beside what the planner may see.
+// record is what the test knows about a workload in addition to what the planner can observe.
 type record struct {
-	version int         // of the template that it was applied with
-	pods    [][]address // what pods that run were made with, the newest last
+	version int         // of the applied template
+	pods    [][]address // addresses that running pods were created with, newest last
 }
 
-// address is where pods expect to find what they need.
+// address is the expected address of a dependency.
 type address struct{ component, resourceName string }
 
 const maxComponents = 30
@@ -45,7 +45,7 @@ func newWorld(seed uint64, factory childFactory, trace func(string, ...any)) *wo
 		Rand: rand.New(rand.NewPCG(seed, 0)), childFactory: factory, trace: trace,
 		observed: Observed{}, records: map[desired.ID]*record{}, protectedJobs: map[string]bool{},
 	}
-	most := [...]int{3, 3, 5, 5, 8, 8, 12, maxComponents}[w.IntN(8)] // small ones have more surprises
+	most := [...]int{3, 3, 5, 5, 8, 8, 12, maxComponents}[w.IntN(8)] // small graphs find more bugs
 	for range 1 + w.IntN(most) {
 		w.addComponent()
 	}
@@ -82,10 +82,10 @@ func (w *world) tracef(format string, args ...any) {
 	}
 }
 
-// oneIn is true in one of so many cases.
+// oneIn is true with a probability of 1/n.
 func (w *world) oneIn(n int) bool { return w.IntN(n) == 0 }
 
-// randomEvent does something to a child that lives.
+// randomEvent changes a live child.
 func (w *world) randomEvent() {
 	if w.oneIn(40) {
 		w.createForeignObject()
@@ -107,7 +107,7 @@ func (w *world) randomEvent() {
 	case w.oneIn(40) && metav1.GetControllerOfNoCopy(live) != nil && w.ownedOrUnreferenced(live):
 		live.SetOwnerReferences(nil)
 	case w.oneIn(40) && w.ownedOrUnreferenced(live) && id.Kind != desired.KindService:
-		live.GetAnnotations()[appsapi.AnnotationPrune] = appsapi.PruneDisabled
+		live.GetAnnotations()[appsapi.DefaultKeys.Prune] = appsapi.PruneDisabled
 	}
 	switch o := live.(type) {
 	case *appsv1.Deployment:
@@ -117,7 +117,7 @@ func (w *world) randomEvent() {
 	}
 }
 
-// createForeignObject puts an object of somebody else where a child shall be.
+// createForeignObject creates an object of another owner with the name of a child.
 func (w *world) createForeignObject() {
 	c := w.spec[w.IntN(len(w.spec))]
 	id := c.Children[w.IntN(len(c.Children))].ID
@@ -130,7 +130,7 @@ func (w *world) createForeignObject() {
 	w.add(id, live)
 }
 
-// randomizeStatus gives the pods of a Deployment another state, which may be the best.
+// randomizeStatus changes the status of a Deployment, possibly to ready.
 func (w *world) randomizeStatus(id desired.ID, d *appsv1.Deployment) {
 	r := w.records[id]
 	if r == nil {
@@ -145,7 +145,7 @@ func (w *world) randomizeStatus(id desired.ID, d *appsv1.Deployment) {
 	if w.oneIn(4) {
 		s.ReadyReplicas = w.Int32N(s.Replicas + 1)
 		s.AvailableReplicas = w.Int32N(s.ReadyReplicas + 1)
-		return // and the change was not seen
+		return // the controller has not observed the change
 	}
 	old := int32(0)
 	if len(r.pods) > 1 {
@@ -168,7 +168,8 @@ func (w *world) completeRollout(id desired.ID, d *appsv1.Deployment) {
 	r.pods = r.pods[len(r.pods)-1:]
 }
 
-// ownedOrUnreferenced says whether an object is ours, or was before it lost its reference.
+// ownedOrUnreferenced reports whether an object belongs to the application, possibly without its
+// owner reference.
 func (w *world) ownedOrUnreferenced(live Object) bool {
 	ref := metav1.GetControllerOfNoCopy(live)
 	return ref == nil || ref.UID == shop.UID
@@ -186,7 +187,7 @@ func (w *world) deleteObject(id desired.ID) {
 	w.ids = slices.DeleteFunc(w.ids, func(o desired.ID) bool { return o == id })
 }
 
-// execute does what a plan says, up to so many writes: then the operator crashes.
+// execute executes a plan up to this many writes; then the operator crashes.
 func (w *world) execute(p Plan, writes int) {
 	failed := false
 	for _, s := range p.Steps {
@@ -220,8 +221,8 @@ func (w *world) execute(p Plan, writes int) {
 	}
 }
 
-// applyChild does what package apply does: it refuses what is somebody else's, and what is
-// on its way out.
+// applyChild behaves like package apply: it rejects objects that have another owner or are being
+// deleted.
 func (w *world) applyChild(p testComponent, child desired.Child, holdPods bool) bool {
 	live := w.observed[child.ID]
 	if live != nil && (!w.ownedOrUnreferenced(live) || live.GetDeletionTimestamp() != nil) {
@@ -270,7 +271,7 @@ func (w *world) remove(id desired.ID) {
 	}
 }
 
-// stopDisturbances ends everything that keeps the application from being what its spec says.
+// stopDisturbances removes everything that prevents convergence.
 func (w *world) stopDisturbances() {
 	for i := range w.testComponents {
 		w.testComponents[i].suspended = false
@@ -283,11 +284,11 @@ func (w *world) stopDisturbances() {
 			continue
 		}
 		live.SetOwnerReferences(ownerReferences)
-		delete(live.GetAnnotations(), appsapi.AnnotationPrune)
+		delete(live.GetAnnotations(), appsapi.DefaultKeys.Prune)
 	}
 }
 
-// makeHealthy makes everything well that lives.
+// makeHealthy makes all live objects healthy.
 func (w *world) makeHealthy() {
 	for _, id := range slices.Clone(w.ids) {
 		live := w.observed[id]
@@ -300,7 +301,7 @@ func (w *world) makeHealthy() {
 			w.completeRollout(id, o)
 		case *batchv1.Job:
 			if w.desiredIDs[id] && jobHasCondition(o, batchv1.JobFailed) {
-				w.deleteObject(id) // somebody runs it again
+				w.deleteObject(id) // a user restarts it
 				continue
 			}
 			if !jobHasCondition(o, batchv1.JobFailed) {

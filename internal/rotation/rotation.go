@@ -1,24 +1,23 @@
-// Package rotation decides how an account of a database gets another password while
-// everybody who uses it stays logged in, and so that whoever is killed on the way can be
-// followed by somebody who knows nothing but what is stored:
+// Package rotation decides the steps of a password rotation. Clients stay logged in, and after a
+// crash the next operator continues from the observed state:
 //
-//	Remember   the new password is written down beside the old one, before the server learns it
-//	Both       the server takes either
-//	Bind       those who use the account are told the new one, and roll
-//	Await      until nobody who was told the old one is left
-//	One        the server takes the new one alone
-//	Forget     the old one is struck out
+//	StorePending    store the new password next to the old one, before the server knows it
+//	AcceptBoth      the server accepts both
+//	UpdateBinding   write the new password to the binding; clients roll out
+//	AwaitConsumers  wait until no client uses the old one
+//	AcceptOne       the server accepts only the new one
+//	PromotePending  delete the old one
 //
-// No step is recorded. Which one comes next follows from what is stored, what the server takes
-// and who was told what, and each may be done again. So at every moment some stored password
-// opens the database, and the server never has more than two: a third breaks clients that
-// follow one change of the authentication only.
+// Steps are not recorded. The next step follows from the stored passwords, the passwords that the
+// server accepts and the binding, and every step can be repeated. So some stored password is always
+// valid, and the server never has more than two: a third breaks clients that support only one
+// change of the authentication method.
 package rotation
 
-// Step is what has to be done next.
+// Step is the next step of a rotation.
 type Step string
 
-// The steps, in the order in which a rotation takes them.
+// Steps in the order of a rotation.
 const (
 	Done           Step = "Rest"
 	StorePending   Step = "Remember"
@@ -27,31 +26,31 @@ const (
 	AwaitConsumers Step = "Await"
 	AcceptOne      Step = "One"
 	PromotePending Step = "Forget"
-	// SwapPasswords lets the two stored passwords change places: the former one is wanted back.
+	// SwapPasswords exchanges the two stored passwords: the spec declares the former one again.
 	SwapPasswords Step = "Turn"
 )
 
-// Account is what is known of an account.
+// Account is the observed state of an account.
 type Account struct {
-	// Password is the one that it has, or had when a rotation began.
+	// Password is the current password, or the former one during a rotation.
 	Password string
-	// Pending is the one that it gets; "" while there is no rotation.
+	// Pending is the next password; "" if there is no rotation.
 	Pending string
-	// PasswordAccepted and PendingAccepted say which of them the server takes.
+	// PasswordAccepted and PendingAccepted report which of them the server accepts.
 	PasswordAccepted, PendingAccepted bool
-	// Declared is the one that somebody has declared; "" when it is ours to choose.
+	// Declared is the password in the spec; "" if it is generated.
 	Declared string
-	// Due says that it is ours to choose, and that it is time for another one.
+	// Due is set if a generated password must be rotated.
 	Due bool
-	// Bound is the password that those who use the account are told; "" when there are none.
+	// Bound is the password in the binding; "" if there is no binding.
 	Bound string
-	// ConsumersRolledOut says that nobody is left who was told another one.
+	// ConsumersRolledOut is set if no client uses another password than the bound one.
 	ConsumersRolledOut bool
-	// SinglePassword says that the server cannot take two passwords.
+	// SinglePassword is set if the server does not support two passwords.
 	SinglePassword bool
 }
 
-// Target is the password that the account ends with.
+// Target is the password at the end of the rotation.
 func (a Account) Target() string {
 	if a.Pending != "" {
 		return a.Pending
@@ -59,7 +58,7 @@ func (a Account) Target() string {
 	return a.Password
 }
 
-// Next says what to do.
+// Next returns the next step.
 func Next(a Account) Step {
 	switch {
 	case a.Pending == "":
@@ -82,9 +81,10 @@ func Next(a Account) Step {
 	return PromotePending
 }
 
-// nextStoredEarly is for an account whose new password was stored in the place of the old one, by somebody who wanted to help.
-// Which one those know who were told neither, and whether the server still takes it, nothing says any more. So they
-// are told and waited for as ever, and Forget makes sure that there is one.
+// nextStoredEarly handles an account whose new password a user has stored as the current one. The
+// former password of clients is then unknown, and so is whether the server still accepts it. The
+// binding is updated and clients are awaited as usual, and PromotePending makes sure that the
+// server accepts only one password.
 func nextStoredEarly(a Account) Step {
 	switch {
 	case !a.PendingAccepted:
@@ -97,11 +97,11 @@ func nextStoredEarly(a Account) Step {
 	return PromotePending
 }
 
-// nextIdle is for an account that is at rest, or is to be.
+// nextIdle handles an account without a rotation.
 func nextIdle(a Account) Step {
 	switch {
 	case !a.PasswordAccepted:
-		return AcceptOne // somebody has changed it behind our back
+		return AcceptOne // it was changed in the server
 	case a.Bound != "" && a.Bound != a.Password:
 		return UpdateBinding
 	case a.Due, a.Declared != "" && a.Declared != a.Password:
@@ -110,9 +110,9 @@ func nextIdle(a Account) Step {
 	return Done
 }
 
-// nextDirect is the way where nobody has to be told, since what is stored opens the database before
-// and after. A server that takes one password alone leaves no other: those who use it are cut off
-// until they have rolled.
+// nextDirect handles accounts without consumers of the binding, because a stored password stays
+// valid throughout. It is also the only way with a server that supports one password: clients are
+// disconnected until they have rolled out.
 func nextDirect(a Account) Step {
 	switch {
 	case a.PasswordAccepted || !a.PendingAccepted:

@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// world is a server, what is stored, and those who log in. Whoever goes on after a crash sees
-// nothing else.
+// world is a server, the stored passwords and the clients. It is the only state that survives a
+// crash.
 type world struct {
-	server                  []string // the passwords that it takes
+	server                  []string // accepted passwords
 	password                string
 	pending                 string
 	declared                string
 	due                     bool
 	bound                   string
-	clients                 []string // the password that each was started with
+	clients                 []string // the password that each client was started with
 	singlePassword, unbound bool
 	generated               int
 }
@@ -32,7 +32,7 @@ func (w *world) account() Account {
 	return a
 }
 
-// apply is one step; every one of them is one write.
+// apply executes one step, which is one write.
 func (w *world) apply(s Step) {
 	switch s {
 	case StorePending:
@@ -58,7 +58,7 @@ func (w *world) apply(s Step) {
 	}
 }
 
-// rollOneConsumer starts one client anew.
+// rollOneConsumer restarts one client.
 func (w *world) rollOneConsumer() {
 	if i := slices.IndexFunc(w.clients, func(c string) bool { return c != w.bound }); i >= 0 {
 		w.clients[i] = w.bound
@@ -68,20 +68,21 @@ func (w *world) rollOneConsumer() {
 func (w *world) check(t *testing.T, trace []Step) {
 	t.Helper()
 	if !slices.Contains(w.server, w.password) && !slices.Contains(w.server, w.pending) {
-		t.Fatalf("%v: no stored password opens it: %+v", trace, w)
+		t.Fatalf("%v: no stored password is valid: %+v", trace, w)
 	}
 	if len(w.server) > 2 || w.singlePassword && len(w.server) > 1 {
 		t.Fatalf("%v: the server has %v", trace, w.server)
 	}
 	for _, c := range w.clients {
 		if !w.singlePassword && !w.unbound && !slices.Contains(w.server, c) {
-			t.Fatalf("%v: a client is cut off: %+v", trace, w)
+			t.Fatalf("%v: a client is disconnected: %+v", trace, w)
 		}
 	}
 }
 
-// A client that was just told rolls when it likes, people change their minds when they like, and
-// nobody is ever cut off, nothing is ever locked, and it always ends with one password.
+// TestRandomRotationsKeepClientsConnected rolls clients and changes the declared password at
+// random: no client is ever disconnected, a stored password is always valid, and every rotation
+// ends with one password.
 func TestRandomRotationsKeepClientsConnected(t *testing.T) {
 	for seed := range uint64(20_000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -109,7 +110,7 @@ func TestRandomRotationsKeepClientsConnected(t *testing.T) {
 			w.check(t, trace)
 		}
 		if s := Next(w.account()); s != Done {
-			t.Fatalf("seed %d does not end: %v, %+v", seed, trace[len(trace)-10:], w)
+			t.Fatalf("seed %d does not complete: %v, %+v", seed, trace[len(trace)-10:], w)
 		}
 		if want := w.account().Target(); len(w.server) != 1 || w.server[0] != want || declared && want != w.declared || !w.unbound && w.bound != want {
 			t.Fatalf("seed %d ends with %+v", seed, w)
@@ -117,7 +118,8 @@ func TestRandomRotationsKeepClientsConnected(t *testing.T) {
 	}
 }
 
-// Somebody who changes the password in the server is put right: the stored one counts.
+// TestStoredPasswordOverridesServer checks that a password that was changed in the server is
+// replaced by the stored one.
 func TestStoredPasswordOverridesServer(t *testing.T) {
 	for _, pending := range []string{"", "next"} {
 		w := &world{server: []string{"by hand"}, password: "stored", pending: pending, bound: "stored", clients: []string{"stored"}}
@@ -131,8 +133,8 @@ func TestStoredPasswordOverridesServer(t *testing.T) {
 	}
 }
 
-// Somebody who stores the new password in the place of the old one, while both open, keeps nobody from rolling and
-// nothing from ending.
+// TestNewPasswordStoredEarly checks that storing the new password as the current one during a
+// rotation neither disconnects clients nor blocks the rotation.
 func TestNewPasswordStoredEarly(t *testing.T) {
 	for _, declared := range []string{"", "new", "old"} {
 		w := &world{server: []string{"old", "new"}, password: "new", pending: "new", declared: declared, bound: "old", clients: []string{"old", "old"}}
@@ -145,7 +147,7 @@ func TestNewPasswordStoredEarly(t *testing.T) {
 			w.rollOneConsumer()
 		}
 		if want := w.account().Target(); Next(w.account()) != Done || !slices.Equal(w.server, []string{want}) || declared != "" && want != declared {
-			t.Errorf("wanted %q: %v ends with %+v", declared, trace, w)
+			t.Errorf("declared %q: %v ends with %+v", declared, trace, w)
 		}
 	}
 }

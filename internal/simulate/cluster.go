@@ -1,149 +1,214 @@
 package simulate
 
 import (
-	"slices"
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"sync"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/holdfast-dev/holdfast/internal/childkind"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/rollout"
+	"github.com/holdfast-dev/holdfast/internal/reconcile/execute"
+	"github.com/holdfast-dev/holdfast/internal/reconcile/retained"
 )
 
-// advanceCluster plays what Kubernetes does until the next pass, if everything goes well. It
-// says whether anything happened.
-func (sim *simulator) advanceCluster() (changed bool) {
-	for id, obj := range sim.observed {
-		if obj.GetDeletionTimestamp() != nil {
-			delete(sim.observed, id)
-			sim.deleted[id] = true
-			changed = true
-			continue
-		}
-		if after := asReady(obj); after != nil {
-			sim.observed[id] = after
-			changed = true
-		}
-		if set, ok := obj.(*appsv1.StatefulSet); ok {
-			changed = sim.createClaims(set) || changed
-		}
-	}
-	for _, c := range sim.components {
-		if sim.observed[c.Workload] != nil {
-			delete(sim.runningPods, c.Name)
-		}
-	}
-	for _, k := range sim.retained {
-		if k.Claim == nil || k.Claim.Status.Phase == corev1.ClaimLost {
-			continue
-		}
-		requested, capacity := k.Claim.Spec.Resources.Requests[corev1.ResourceStorage], k.Claim.Status.Capacity[corev1.ResourceStorage]
-		if k.Claim.Status.Phase == corev1.ClaimBound && requested.Cmp(capacity) <= 0 {
-			continue
-		}
-		sim.mutate(k.ID, func(m metav1.Object) {
-			claim := m.(*corev1.PersistentVolumeClaim)
-			claim.Status.Phase = corev1.ClaimBound
-			claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: requested}
-			claim.Status.AllocatedResourceStatuses = nil
-		})
-		changed = true
-	}
-	return changed
+var kindPod = corev1.SchemeGroupVersion.WithKind("Pod")
+
+// cluster is the copy of the objects of an application. It is the cache, the API reader and the
+// writer of the executor.
+type cluster struct {
+	Input
+	server APIServer
+	app    execute.Application
+
+	mu sync.Mutex
+	// original are the objects of the input, objects as they are now.
+	original, objects map[desired.ID]client.Object
+	podsLoaded        bool
+	// removedWorkloads are deleted workloads, whose pods are also deleted.
+	removedWorkloads map[string]bool
+	// bindings are the contents of binding Secrets, changedBindings the names of rewritten ones.
+	bindings        map[string]string
+	changedBindings map[string]bool
+
+	current         passID
+	writtenThisPass map[desired.ID]bool
+	lastWrite       map[desired.ID]passID
+	// deleted and recreated refer to objects of the cluster, adopted to objects without the managed-by label.
+	deleted, recreated map[desired.ID]bool
+	adopted            map[desired.ID]client.Object
+	unreachable        error
 }
 
-// createClaims makes the claims of the pods of a set, as its controller does: they have the
-// labels of its selector.
-func (sim *simulator) createClaims(set *appsv1.StatefulSet) (created bool) {
-	for i := range desiredReplicas(set) {
-		for j := range set.Spec.VolumeClaimTemplates {
-			template := &set.Spec.VolumeClaimTemplates[j]
-			id := desired.ID{Kind: desired.KindClaim, Name: desired.ClaimName(template.Name, set.Name, i)}
-			if slices.ContainsFunc(sim.retained, func(k desired.RetainedObject) bool { return k.ID == id }) {
-				continue
-			}
-			claim := &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: id.Name, Labels: set.Spec.Selector.MatchLabels},
-				Spec:       *template.Spec.DeepCopy(),
-			}
-			sim.retained = desired.SortRetained(append(slices.Clone(sim.retained), desired.RetainedObject{ID: id, Object: claim, Claim: claim}))
-			sim.lastWrite[id] = sim.current
-			created = true
+func newCluster(in Input, server APIServer) *cluster {
+	c := &cluster{
+		Input: in, server: server, app: in.App, original: map[desired.ID]client.Object{},
+		bindings: map[string]string{}, changedBindings: map[string]bool{}, lastWrite: map[desired.ID]passID{},
+		removedWorkloads: map[string]bool{}, deleted: map[desired.ID]bool{}, recreated: map[desired.ID]bool{}, adopted: map[desired.ID]client.Object{},
+	}
+	for _, obj := range in.Objects {
+		if gvk, err := apiutil.GVKForObject(obj, clientgoscheme.Scheme); err == nil {
+			c.original[desired.ID{Kind: gvk, Name: obj.GetName()}] = obj
 		}
 	}
-	return created
+	c.objects = maps.Clone(c.original)
+	return c
 }
 
-// asReady returns an object after its controller has done its work, or nil if it has. What has
-// failed for good stays so.
-func asReady(obj rollout.Object) rollout.Object {
-	after := obj.DeepCopyObject().(rollout.Object)
-	switch o := after.(type) {
-	case *appsv1.Deployment:
-		n := desiredReplicas(o)
-		o.Status = appsv1.DeploymentStatus{ObservedGeneration: o.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
-		if before := obj.(*appsv1.Deployment).Status; before.ObservedGeneration == o.Generation && before.Replicas == n &&
-			before.UpdatedReplicas == n && before.ReadyReplicas == n && before.AvailableReplicas == n {
-			return nil
+func (c *cluster) startPass() {
+	c.current.pass++
+	c.writtenThisPass = map[desired.ID]bool{}
+}
+
+func (c *cluster) hasWrites() bool { return len(c.writtenThisPass) > 0 }
+
+// get returns an object of the copy, or nil. Callers must not modify it.
+func (c *cluster) get(id desired.ID) client.Object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.objects[id]
+}
+
+func (c *cluster) retained() retained.Reader { return retained.Reader{Cache: c, APIReader: c} }
+
+// put stores an object that the operator wrote.
+func (c *cluster) put(id desired.ID, obj client.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.objects[id] = obj
+	c.recordWrite(id)
+}
+
+// remove deletes an object.
+func (c *cluster) remove(id desired.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.objects, id)
+	c.deleted[id] = c.original[id] != nil
+	c.recordWrite(id)
+}
+
+func (c *cluster) recordWrite(id desired.ID) {
+	c.writtenThisPass[id], c.lastWrite[id] = true, c.current
+}
+
+// Get reads an object of the copy, or of the cluster if the copy does not have it.
+func (c *cluster) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if app, ok := into.(execute.Application); ok {
+		return assign(app, c.app)
+	}
+	gvk, err := apiutil.GVKForObject(into, clientgoscheme.Scheme)
+	if err != nil {
+		return err
+	}
+	id := desired.ID{Kind: gvk, Name: key.Name}
+	if obj := c.get(id); obj != nil {
+		return assign(into, obj)
+	}
+	if c.deleted[id] || gvk == desired.KindSecret && c.SecretsHidden {
+		return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: strings.ToLower(gvk.Kind)}, key.Name)
+	}
+	return c.Reader.Get(ctx, key, into, opts...)
+}
+
+// List lists objects of the copy.
+func (c *cluster) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	gvk, err := apiutil.GVKForObject(list, clientgoscheme.Scheme)
+	if err != nil {
+		return err
+	}
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	if gvk == kindPod {
+		if err := c.loadPods(ctx, o.Namespace); err != nil {
+			return err
 		}
-	case *appsv1.StatefulSet:
-		n := desiredReplicas(o)
-		o.Status = appsv1.StatefulSetStatus{ObservedGeneration: o.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
-		if before := obj.(*appsv1.StatefulSet).Status; before.ObservedGeneration == o.Generation && before.Replicas == n &&
-			before.UpdatedReplicas == n && before.ReadyReplicas == n && before.AvailableReplicas == n {
-			return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var items []runtime.Object
+	for id, obj := range c.objects {
+		if id.Kind != gvk || !c.matches(obj, o) {
+			continue
 		}
-	case *batchv1.Job:
-		if rollout.JobFinished(o) || o.Spec.Suspend != nil && *o.Spec.Suspend {
-			return nil
+		if _, partial := list.(*metav1.PartialObjectMetadataList); partial {
+			obj = partialMetadata(obj, gvk)
 		}
-		o.Status.Conditions = append(o.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
-	case *corev1.Service:
-		if o.Spec.Type != corev1.ServiceTypeLoadBalancer || len(o.Status.LoadBalancer.Ingress) > 0 {
-			return nil
+		items = append(items, obj)
+	}
+	return meta.SetList(list, items)
+}
+
+// matches evaluates selectors. Field selectors are the indexes of childkind.
+func (c *cluster) matches(obj client.Object, o client.ListOptions) bool {
+	if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
+		return false
+	}
+	if o.FieldSelector == nil {
+		return true
+	}
+	indexer := childkind.Indexer{Keys: c.Kind.Keys}
+	for _, r := range o.FieldSelector.Requirements() {
+		if !indexer.Matches(obj, r.Field, r.Value) {
+			return false
 		}
-		o.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "to-come"}}
-	case *unstructured.Unstructured:
-		acceptRoute(o)
-		if equality.Semantic.DeepEqual(obj, after) {
-			return nil
-		}
-	default:
+	}
+	return true
+}
+
+// loadPods reads all pods of the namespace on first use, because most plans do not need them.
+func (c *cluster) loadPods(ctx context.Context, namespace string) error {
+	c.mu.Lock()
+	loaded := c.podsLoaded
+	c.mu.Unlock()
+	if loaded {
 		return nil
 	}
-	return after
-}
-
-// acceptRoute lets every Gateway of a route accept it.
-func acceptRoute(route *unstructured.Unstructured) {
-	refs, _, _ := unstructured.NestedSlice(route.Object, "spec", "parentRefs")
-	var parents []any
-	for _, ref := range refs {
-		var conditions []any
-		for _, kind := range []string{"Accepted", "ResolvedRefs"} {
-			conditions = append(conditions, map[string]any{"type": kind, "status": "True", "reason": kind, "message": "",
-				"observedGeneration": route.GetGeneration(), "lastTransitionTime": "2000-01-01T00:00:00Z"})
+	var pods corev1.PodList
+	if err := c.Reader.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; !c.removedWorkloads[pod.Labels[c.Kind.Keys.Workload]] {
+			c.objects[desired.ID{Kind: kindPod, Name: pod.Name}] = pod
 		}
-		parents = append(parents, map[string]any{"parentRef": ref, "controllerName": "rehearsal", "conditions": conditions})
 	}
-	_ = unstructured.SetNestedSlice(route.Object, parents, "status", "parents") // a map takes it
+	c.podsLoaded = true
+	return nil
 }
 
-// desiredReplicas is how many pods a workload asks for.
-func desiredReplicas(obj rollout.Object) int32 {
-	var n *int32
-	switch o := obj.(type) {
-	case *appsv1.Deployment:
-		n = o.Spec.Replicas
-	case *appsv1.StatefulSet:
-		n = o.Spec.Replicas
+// assign copies an object into another of the same type, or its metadata.
+func assign(into, from client.Object) error {
+	if m, ok := into.(*metav1.PartialObjectMetadata); ok {
+		*m = *partialMetadata(from, m.GroupVersionKind())
+		return nil
 	}
-	if n == nil {
-		return 1
+	src, dst := reflect.ValueOf(from.DeepCopyObject()), reflect.ValueOf(into)
+	if src.Type() != dst.Type() {
+		return fmt.Errorf("read %T %s as %T", from, from.GetName(), into)
 	}
-	return *n
+	dst.Elem().Set(src.Elem())
+	return nil
+}
+
+func partialMetadata(obj client.Object, gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	m := meta.AsPartialObjectMetadata(obj).DeepCopy()
+	m.SetGroupVersionKind(gvk)
+	return m
 }

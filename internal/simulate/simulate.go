@@ -1,328 +1,233 @@
-// Package simulate plays what the operator would do about an application, pass by pass, on
-// a copy of what is in the cluster. It decides with the operator's own planner and asks a
-// Server what the API server would make of each write. Between two passes it plays a
-// Kubernetes in which everything goes well: pods become ready, jobs end, volumes grow.
-//
-//	seen, kept ──► desired.For ──► rollout.For ──► write into the copy ─┐
-//	     ▲                                                              │
-//	     ├── something was written: look again ◄────────────────────────┤
-//	     └── nothing was: everything becomes ready, the next round ◄────┘
-//
-// Safety rule: it changes nothing that it is given, and a Server that it is given must not
-// change anything either.
 package simulate
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"maps"
+	"slices"
+	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/apply"
+	"github.com/holdfast-dev/holdfast/internal/childkind"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/health"
-	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/reconcile/execute"
+	"github.com/holdfast-dev/holdfast/internal/revision"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// Input is an application, and the cluster as it is.
+// Input is an application and the state of the cluster.
 type Input struct {
-	Owner          desired.Owner
-	ComponentSpecs []appsapi.Component
-	Contents       desired.RefStates
-	// Observed are the children of the application, and what else of ours has the name of one.
-	Observed rollout.Observed
-	// Unowned have the name of a child, and nothing that says that they are ours. The operator
-	// meets them when it writes.
-	Unowned  rollout.Observed
-	Retained []desired.RetainedObject
-	// RunningPods counts the pods of components that have no StatefulSet.
-	RunningPods map[string]int32
-	// Spec is what is remembered of the application; nil is nothing. Revisions are those
-	// that are remembered, and Limit is how many may be, 0 for the usual number.
-	Spec          *history.Spec
-	Revisions     []*appsv1.ControllerRevision
-	RevisionLimit int
-	// DeleteData is set when data goes with the component that it belongs to.
-	DeleteData bool
+	Kind execute.Kind
+	// App is the application as it would be stored, Live the stored one, or nil.
+	App, Live execute.Application
+	// Objects are all children, claims and Secrets (metadata only) in the namespace with the managed-by
+	// label.
+	Objects    []client.Object
+	ConfigRefs execute.ConfigRefs
+	// Reader reads other objects: pods, and objects without the label.
+	Reader client.Reader
+	// SecretsHidden is set if the caller has no permission to read Secrets.
+	SecretsHidden bool
+	// MissingKinds are the kinds that the cluster does not serve.
+	MissingKinds map[schema.GroupVersionKind]bool
 }
 
-// APIServer answers as the API server would, and changes nothing.
+// APIServer returns the results of writes without storing them. Errors that are unrelated to the object,
+// such as timeouts, must be marked with Unreachable.
 type APIServer interface {
-	// Apply returns what an object becomes. live is nil if there is none; recreated is set if
-	// there is one that will be deleted before.
-	Apply(id desired.ID, config *desired.Config, live rollout.Object, recreated bool) (rollout.Object, error)
-	// Resize says whether a claim may ask for another size.
+	// Apply returns the object after an apply.
+	Apply(Apply) (rollout.Object, error)
+	// Resize returns an error if a claim cannot request another size.
 	Resize(claim *corev1.PersistentVolumeClaim, size resource.Quantity) error
-	// GetClaim returns the claim of a name, or nil.
-	GetClaim(name string) (*corev1.PersistentVolumeClaim, error)
-	// HasSecret says whether there is a Secret of a name.
-	HasSecret(name string) (bool, error)
-	// PodUsing names a pod of somebody else that uses what is kept, or nothing.
-	PodUsing(kept desired.RetainedObject) (string, error)
 }
 
-// Result is what the operator would do, until there is nothing left to do.
-type Result struct {
-	// SpecErr is why the spec can never work. Nothing is written then.
-	SpecErr error
-	// AllSuspended is set when everything is suspended, and Held when something that left the
-	// spec stays because of that.
-	AllSuspended, HeldBySuspend bool
-	// Components are those of the spec.
-	Components []desired.Component
-	// Objects has an entry for everything that is there before or after, or is refused.
-	Objects map[desired.ID]*ObjectResult
-	// Problems is why a component does not get on, by its name: about its data, or because
-	// it waits for something that will not come.
-	Problems map[string]string
-}
-
-// ObjectResult is what becomes of one object.
-type ObjectResult struct {
-	ID        desired.ID
-	Component string
-	// Before and Now are nil when it does not exist then.
-	Before, After rollout.Object
-	// Recreated is set when it is deleted and made again; its pods stay if it is a StatefulSet.
+// Apply is a server-side apply of one object.
+type Apply struct {
+	ID     desired.ID
+	Config *desired.Config
+	// Current is the object of the copy, or nil.
+	Current rollout.Object
+	// Stored is the object of the cluster, or nil.
+	Stored rollout.Object
+	// Recreated is set if the stored object is deleted first.
 	Recreated bool
-	// Pass is the last one that wrote it, from 1; 0 is none.
-	Pass int
-	// WaitsFor are the components that have to be ready first.
-	WaitsFor []string
-	// PendingReason it stays for a while although nobody wants it.
-	PendingReason string
-	// Rejected is why it cannot be what the spec wants.
-	Rejected error
 }
 
-// Run plays until there is nothing left to write.
-func Run(in Input, server APIServer) (*Result, error) {
-	p := &simulator{
-		Input: in, server: server, observed: maps.Clone(in.Observed), unowned: maps.Clone(in.Unowned),
-		runningPods: maps.Clone(in.RunningPods), deleted: map[desired.ID]bool{}, recreated: map[desired.ID]bool{},
-		waits: map[string][]waitRecord{}, pendingRemovals: map[string]waitRecord{}, lastWrite: map[desired.ID]passID{}, problems: map[string]string{},
-	}
-	if p.runningPods == nil {
-		p.runningPods = map[string]int32{}
-	}
-	p.retained = append(p.retained, in.Retained...)
-	p.revisions = append(p.revisions, in.Revisions...)
-	// Each pass writes something, or makes something ready.
-	for maxPasses := 50 + 10*(len(in.ComponentSpecs)+len(in.Observed)); ; {
-		p.current.pass++
-		done, err := p.runPass()
-		if err != nil {
-			return nil, err
-		}
-		if done {
-			return p.result(), nil
-		}
-		if p.current.pass == maxPasses {
-			return nil, fmt.Errorf("there is no end to what would be written of %s %s/%s", in.Owner.Kind, in.Owner.Namespace, in.Owner.Name)
-		}
-	}
-}
+// UnknownHash is the placeholder for the hash of a Secret that only the operator can compute.
+const UnknownHash = "not-known"
 
-// passID is a pass, and the round that it is in. A round ends when nothing more can be
-// written until something becomes ready.
+type unreachableError struct{ error }
+
+func (u unreachableError) Unwrap() error { return u.error }
+
+// Unreachable marks an error that is unrelated to the object. It ends the simulation.
+func Unreachable(err error) error { return unreachableError{err} }
+
+// maxStalePasses is the maximum number of consecutive stale passes without a write. The copy is up to date
+// in the next pass; more stale passes mean that the state never becomes current.
+const maxStalePasses = 3
+
+// passID identifies a pass and its round. A round ends when all further writes wait for readiness.
 type passID struct{ round, pass int }
 
-// waitRecord is what a component waited for in a round.
+// waitRecord records the components that a component waited for in a round.
 type waitRecord struct {
 	round      int
 	components []string
 	reason     string
 }
 
-// simulator plays one application.
+// simulator simulates one application.
 type simulator struct {
-	Input
-	server APIServer
+	*cluster
+	executor *execute.Executor
 
-	// The copy of the cluster.
-	observed, unowned rollout.Observed
-	retained          []desired.RetainedObject
-	runningPods       map[string]int32
-	revisions         []*appsv1.ControllerRevision
-
-	current         passID
-	writtenThisPass map[desired.ID]bool  // in this pass
-	rejections      map[desired.ID]error // of this pass
-	components      []desired.Component
-	revisionPlan    history.Plan
-	specErr         error
-	allSuspended    bool
-	heldBySuspend   bool
-
-	// What was seen on the way.
-	deleted, recreated map[desired.ID]bool
-	waits              map[string][]waitRecord
-	pendingRemovals    map[string]waitRecord
-	lastWrite          map[desired.ID]passID
-	problems           map[string]string // of the last pass
+	first, last *execute.Scope
+	stalePasses int
+	// waits and pendingRemovals are keyed by component.
+	waits           map[string][]waitRecord
+	pendingRemovals map[string]waitRecord
+	problems        map[string]string // of the last pass
 }
 
-// runPass plays one pass, and what Kubernetes does when there is nothing left to write.
-func (sim *simulator) runPass() (done bool, err error) {
-	sim.writtenThisPass, sim.rejections, sim.problems = map[desired.ID]bool{}, map[desired.ID]error{}, map[string]string{}
-	plan, ok := sim.planNext()
-	if !ok {
+// Run simulates until there are no more writes.
+func Run(ctx context.Context, in Input, server APIServer) (*Result, error) {
+	c := newCluster(in, server)
+	sim := &simulator{cluster: c, waits: map[string][]waitRecord{}, pendingRemovals: map[string]waitRecord{}}
+	sim.executor = &execute.Executor{
+		Kind: in.Kind, ChildKinds: childkind.All, Cache: c, APIReader: c, Writer: c, OwnWrites: execute.NewOwnWrites(),
+		ConfigRefs: configRefs{in.ConfigRefs, c}, Databases: databases{c}, OptionalKinds: optionalKinds(in.MissingKinds),
+	}
+	if err := sim.loadBindings(ctx); err != nil {
+		return nil, err
+	}
+	// Each pass writes an object or makes one ready, so the number of passes is limited.
+	for range 50 + 10*(len(in.Kind.Components(in.App))+len(in.Objects)) {
+		done, err := sim.runPass(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			return sim.result(), nil
+		}
+	}
+	return nil, fmt.Errorf("the operator would repeatedly change %s %s/%s without reaching a stable state",
+		in.Kind.GVK.Kind, in.App.GetNamespace(), in.App.GetName())
+}
+
+// runPass runs one reconcile, and advances the controllers if there were no writes.
+func (sim *simulator) runPass(ctx context.Context) (done bool, err error) {
+	sim.startPass()
+	s := sim.executor.Run(ctx, sim.app)
+	if sim.first == nil {
+		sim.first = s
+	}
+	sim.last, sim.problems = s, map[string]string{}
+	switch {
+	case sim.unreachable != nil:
+		return false, sim.unreachable
+	case s.ObserveErr != nil:
+		return false, s.ObserveErr
+	case s.SpecErr != nil:
+		return true, nil //nolint:nilerr // part of the result
+	case len(s.Plan.Steps) == 0: // all components are suspended
 		return true, nil
+	case s.ObjectErr != nil && !s.IsStale():
+		return false, s.ObjectErr
 	}
-	sim.recordWaits(plan)
-	if err := sim.saveRevision(); err != nil {
+	if err := sim.recordWaits(ctx, s); err != nil {
 		return false, err
 	}
-	if err := sim.applyPlan(plan); err != nil {
-		return false, err
+	if sim.hasWrites() {
+		sim.stalePasses = 0
+		return false, nil
 	}
-	if len(sim.writtenThisPass) > 0 {
-		return false, nil // what goes is gone before anything is ready
+	if s.IsStale() && sim.stalePasses < maxStalePasses {
+		sim.stalePasses++
+		return false, nil
 	}
-	changed := sim.advanceCluster()
+	changed := sim.advance(s.Components)
 	sim.current.round++
-	return !changed && !sim.markHealthy(plan), nil
-}
-
-// planNext asks the planner of the operator. There is nothing to do for a spec that can never
-// work, and with hands off.
-func (sim *simulator) planNext() (plan rollout.Plan, ok bool) {
-	sim.components = desired.Build(sim.Owner, sim.ComponentSpecs, desired.ClusterState{RefStates: sim.Contents, Retained: sim.retained, OrphanedReplicas: sim.runningPods})
-	sim.revisionPlan = history.Plan{}
-	keepJobs := map[string]bool{}
-	if sim.Spec != nil {
-		sim.revisionPlan = history.NewPlan(desired.RevisionName(sim.Owner, sim.Spec.Hash), sim.revisions, sim.RevisionLimit)
-		keepJobs = rollout.ProtectedJobSpecs(sim.revisions, sim.revisionPlan.Prune)
+	if changed {
+		return false, nil
 	}
-	plan, sim.specErr = rollout.NewPlan(rollout.Input{
-		Owner: sim.Owner, Components: sim.components, Observed: sim.observed, ProtectedJobs: keepJobs, Retained: sim.retained, DeleteData: sim.DeleteData,
-		DatabaseHealth: healthyDatabases(sim.components),
-	})
-	sim.allSuspended, sim.heldBySuspend = sim.specErr == nil && len(plan.Steps) == 0, plan.PruneSuspended
-	return plan, sim.specErr == nil && !sim.allSuspended
+	marked, err := sim.markHealthy(ctx, s)
+	return !marked, err
 }
 
-// healthyDatabases says that a database whose server runs lets its application in.
-func healthyDatabases(components []desired.Component) map[string]health.Result {
-	out := map[string]health.Result{}
-	for _, c := range components {
-		if c.Database != nil {
-			out[c.Name] = health.Result{Status: health.Healthy}
-		}
-	}
-	return out
-}
-
-// recordWaits keeps what waits for what.
-func (sim *simulator) recordWaits(plan rollout.Plan) {
-	for _, s := range plan.Steps {
+// recordWaits records which components wait, and for which reason.
+func (sim *simulator) recordWaits(ctx context.Context, s *execute.Scope) error {
+	for _, step := range s.Plan.Steps {
 		switch {
-		case len(s.WaitsFor) > 0:
-			sim.waits[s.Component] = append(sim.waits[s.Component], waitRecord{round: sim.current.round, components: s.WaitsFor})
-			sim.problems[s.Component] = "waits for " + joinNames(s.WaitsFor)
-		case s.PreviousRun != nil:
-			sim.waits[s.Component] = append(sim.waits[s.Component], waitRecord{round: sim.current.round})
+		case len(step.WaitsFor) > 0:
+			sim.waits[step.Component] = append(sim.waits[step.Component], waitRecord{round: sim.current.round, components: step.WaitsFor})
+			sim.problems[step.Component] = "waits for " + joinNames(step.WaitsFor)
+		case step.PreviousRun != nil:
+			sim.waits[step.Component] = append(sim.waits[step.Component], waitRecord{round: sim.current.round})
 		}
-		if s.Data != nil && s.Data.Health != nil && s.Data.Health.Status == "Degraded" {
-			sim.problems[s.Component] = s.Data.Health.Message
+		if step.Data != nil && step.Data.Health != nil && step.Data.Health.Status == health.Degraded {
+			sim.problems[step.Component] = step.Data.Health.Message
 		}
 	}
-	for _, k := range plan.PendingRemovals {
+	for _, k := range s.Plan.PendingRemovals {
 		sim.pendingRemovals[k.Component] = waitRecord{round: sim.current.round, reason: k.Message}
 		sim.problems[k.Component] = k.Message
 	}
+	for _, k := range s.Plan.Purge {
+		if sim.get(k.ID) == nil || len(s.ChildErrs) > 0 {
+			continue
+		}
+		user, err := sim.retained().FindUser(ctx, s.Owner, k)
+		if err != nil {
+			return err
+		}
+		if user != "" {
+			sim.problems[k.Component()] = fmt.Sprintf("%s is kept while %s uses it", k, user)
+		}
+	}
+	return nil
 }
 
-// result compares what is there now with what was there before.
-func (sim *simulator) result() *Result {
-	r := &Result{SpecErr: sim.specErr, AllSuspended: sim.allSuspended, HeldBySuspend: sim.heldBySuspend, Components: sim.components,
-		Objects: map[desired.ID]*ObjectResult{}, Problems: sim.problems}
-	entry := func(id desired.ID) *ObjectResult {
-		o := r.Objects[id]
-		if o == nil {
-			o = &ObjectResult{ID: id, Pass: sim.lastWrite[id].pass, Recreated: sim.recreated[id]}
-			r.Objects[id] = o
-		}
-		return o
+// markHealthy marks the current revision as healthy if all components are ready. The operator can then
+// prune the previous healthy revision.
+func (sim *simulator) markHealthy(ctx context.Context, s *execute.Scope) (marked bool, err error) {
+	waiting := slices.ContainsFunc(s.Plan.Steps, rollout.Step.IsWaiting)
+	if s.History.Current == nil || revision.IsHealthy(s.Owner.Keys, s.History.Current) || len(s.ChildErrs) > 0 || len(sim.problems) > 0 || waiting {
+		return false, nil
 	}
-	before, after := sim.allObjects(sim.Observed, sim.Retained, sim.Revisions), sim.allObjects(sim.observed, sim.retained, sim.revisions)
-	for id, obj := range before {
-		entry(id).Before = obj
-	}
-	for id, obj := range after {
-		o := entry(id)
-		o.After = obj
-		if o.Before == nil && sim.Unowned[id] != nil { // it was taken over
-			o.Before = sim.Unowned[id]
-		}
-	}
-	for id, err := range sim.rejections {
-		entry(id).Rejected = err
-	}
-	for _, o := range r.Objects {
-		sim.attribute(o)
-	}
-	return r
-}
-
-// attribute says whose an outcome is and what it waits for.
-func (sim *simulator) attribute(o *ObjectResult) {
-	lastWrite := sim.lastWrite[o.ID]
-	for _, obj := range []rollout.Object{o.Before, o.After} {
-		if obj != nil && obj.GetLabels()[appsapi.LabelComponent] != "" {
-			o.Component = obj.GetLabels()[appsapi.LabelComponent]
-		}
-	}
-	for i := range sim.components {
-		for _, child := range sim.components[i].Children {
-			if child.ID == o.ID {
-				o.Component = sim.components[i].Name
+	for _, c := range s.Components {
+		for _, child := range c.Children {
+			if health.Evaluate(s.Children[child.ID]).Status != health.Healthy {
+				return false, nil
 			}
 		}
-	}
-	if o.After == nil {
-		if s, ok := sim.pendingRemovals[o.Component]; ok && s.round < lastWrite.round {
-			o.PendingReason = s.reason
-		}
-		return
-	}
-	for _, w := range sim.waits[o.Component] {
-		if w.round < lastWrite.round || o.Pass == 0 {
-			o.WaitsFor = union(o.WaitsFor, w.components)
+		if c.Suspended && rollout.HasPendingChanges(s.Owner.Keys, c, s.Children) {
+			return false, nil
 		}
 	}
-	if o.Pass == 0 && o.Before != nil {
-		o.WaitsFor = nil // nothing is written to it at all
-	}
+	sim.current.pass++
+	return true, sim.executor.MarkRevisionHealthy(ctx, s)
 }
 
-// allObjects is all that there is, by name.
-func (sim *simulator) allObjects(observed rollout.Observed, retained []desired.RetainedObject, revisions []*appsv1.ControllerRevision) map[desired.ID]rollout.Object {
-	all := map[desired.ID]rollout.Object{}
-	for id, obj := range observed {
-		if metav1.IsControlledBy(obj, &metav1.ObjectMeta{UID: sim.Owner.UID}) {
-			all[id] = obj
-		}
+// rejection returns the error of a child unless it is only caused by outdated state.
+func rejection(err error) error {
+	if errors.Is(err, apply.ErrStale) {
+		return nil
 	}
-	for _, k := range retained {
-		all[k.ID] = retainedObject(k)
-	}
-	for _, r := range revisions {
-		all[desired.ID{Kind: desired.KindRevision, Name: r.Name}] = r
-	}
-	return all
+	return err
 }
 
-func retainedObject(k desired.RetainedObject) rollout.Object {
-	if k.Claim != nil {
-		return k.Claim
+// joinNames joins names with commas and "and".
+func joinNames(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
 	}
-	if obj, ok := k.Object.(rollout.Object); ok {
-		return obj
-	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: k.Name, Labels: k.GetLabels(), Annotations: k.GetAnnotations()}}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// seedEnv holds the seed of samples. `make test-api` derives it from the commit, so that every
-// commit runs another sample of the long suites and a failure can be repeated.
+// seedEnv is the environment variable with the seed of samples. `make test-api` derives it from the commit, so that
+// every commit runs another sample of the long suites and failures are reproducible.
 const seedEnv = "HOLDFAST_SEED"
 
-// Seed returns the seed for samples of long suites, 1 unless HOLDFAST_SEED says otherwise.
+// Seed returns the seed for samples of long suites: HOLDFAST_SEED, or 1.
 func Seed() uint64 {
 	text := os.Getenv(seedEnv)
 	if text == "" {

@@ -1,8 +1,7 @@
-// Package testutil gives a test the ground it stands on: a real control plane that
-// ends with the test, and a namespace of its own. What a test watches and plays on
-// it lives in the packages below.
+// Package testutil provides a real control plane that stops with the test, and a namespace per test. Sub-packages watch
+// and simulate the cluster.
 //
-// Safety rule: nothing here outlives the test that asked for it.
+// Safety rule: everything stops with the test that requested it.
 package testutil
 
 import (
@@ -18,20 +17,18 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// ControlPlane starts a control plane that is stopped when the test ends. A short
-// run skips the test: it needs binaries that a fresh checkout does not have.
+// ControlPlane starts a control plane that is stopped when the test ends. With -short the test is skipped: it needs
+// binaries that a fresh checkout does not have.
 func ControlPlane(t testing.TB, o controlplane.Options) *controlplane.Plane {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server: make test-api runs it")
-	}
+	SkipIfShort(t)
 	plane, err := controlplane.Start(t.Context(), o)
 	if err != nil {
 		t.Fatalf("start control plane: %v", err)
 	}
 	t.Cleanup(func() {
 		if plane.KeepDir = t.Failed(); plane.KeepDir {
-			t.Logf("the logs of the control plane stay in %s/log", plane.Dir)
+			t.Logf("logs of the control plane are kept in %s/log", plane.Dir)
 		}
 		if err := plane.Stop(); err != nil {
 			t.Errorf("stop control plane: %v", err)
@@ -40,10 +37,17 @@ func ControlPlane(t testing.TB, o controlplane.Options) *controlplane.Plane {
 	return plane
 }
 
-// SharedControlPlane returns an API server that tests of other packages use at the same time,
-// without a controller-manager: `make test-api` starts it, and a test that runs alone gets its
-// own. A test may create what it likes in namespaces of its own, and install CRDs. It must not
-// stop the API server or delete CRDs.
+// SkipIfShort skips a test that needs an API server if -short is set.
+func SkipIfShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server: make test-api runs it")
+	}
+}
+
+// SharedControlPlane returns an API server, without a controller-manager, that tests of other packages use at the same
+// time. `make test-api` starts it; a test that runs alone gets its own. A test can create objects in its own namespaces
+// and install CRDs. It must not stop the API server or delete CRDs.
 func SharedControlPlane(t testing.TB) *controlplane.Plane {
 	t.Helper()
 	dir := os.Getenv(controlplane.SharedEnv)
@@ -57,9 +61,8 @@ func SharedControlPlane(t testing.TB) *controlplane.Plane {
 	return plane
 }
 
-// Namespace creates a namespace for this test alone and returns its name, which
-// begins with the name of the test. It is left behind: the control plane goes as a
-// whole, and a failed test can still be looked at.
+// Namespace creates a namespace for this test and returns its name, which starts with the name of the test. It is not
+// deleted, so that a failed test can be inspected.
 func Namespace(t testing.TB, cfg *rest.Config) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cfg)
@@ -74,11 +77,11 @@ func Namespace(t testing.TB, cfg *rest.Config) string {
 	return ns.Name
 }
 
-// maxPrefix leaves room for the five characters that the API server appends, and for
-// object names of the usual kind "name.namespace.svc" within 63 characters.
+// maxPrefix leaves room for the five characters that the API server appends, and for names like "name.namespace.svc"
+// within 63 characters.
 const maxPrefix = 40
 
-// namespacePrefix turns the name of a test into the beginning of a DNS label.
+// namespacePrefix converts the name of a test to the start of a DNS label.
 func namespacePrefix(test string) string {
 	label := strings.Map(func(r rune) rune {
 		switch {

@@ -26,7 +26,7 @@ func TestNamespacePrefix(t *testing.T) {
 				t.Errorf("namespacePrefix(%q) = %q, want %q", tc.test, got, tc.want)
 			}
 			if errs := validation.IsDNS1123Label(got + "abcde"); errs != nil {
-				t.Errorf("%qabcde is no namespace name: %v", got, errs)
+				t.Errorf("%qabcde is not a valid namespace name: %v", got, errs)
 			}
 		})
 	}

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// maxConcurrentEventWrites is how many events are written at the same time.
+// maxConcurrentEventWrites limits the events that are written at the same time.
 const maxConcurrentEventWrites = 4
 
-// eventLimiter writes a few events at a time. The recorder sends each as soon as it is told,
-// thousands at the same time when thousands of applications come up; then people who wait for
-// an application wait for what is said about others. Nobody waits for an event.
+// eventLimiter limits concurrent writes of events. The recorder sends each event immediately,
+// thousands at a time if thousands of applications change, which would delay writes of
+// applications.
 type eventLimiter struct {
 	next  http.RoundTripper
 	slots chan struct{}
 }
 
-// RoundTrip sends a request, and an event when it is its turn.
+// RoundTrip sends a request. A write of an event waits for a free slot.
 func (f eventLimiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !isEventWrite(req) {
 		return f.next.RoundTrip(req)

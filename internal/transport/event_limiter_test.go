@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// slowTransport answers after a while, and counts who waits for it.
+// slowTransport responds after a delay, and counts concurrent requests.
 type slowTransport struct {
 	mu                    sync.Mutex
 	inFlight, maxInFlight int
@@ -37,12 +37,12 @@ func TestEventWritesAreLimited(t *testing.T) {
 		maxInFlight int
 		took        time.Duration
 	}{
-		"events are written":        {http.MethodPost, event, 2, 3 * time.Second},
-		"events become a series":    {http.MethodPatch, event + "/shop.1", 2, 3 * time.Second},
-		"events are read":           {http.MethodGet, event, 5, time.Second},
-		"anything else is written":  {http.MethodPatch, deployments + "/events", 5, time.Second},
-		"somebody names it so":      {http.MethodPatch, "https://api/api/v1/namespaces/events.k8s.io/services/events", 5, time.Second},
-		"the events of another API": {http.MethodPost, "https://api/apis/example.com/v1/namespaces/shop/events", 5, time.Second},
+		"event is created":                         {http.MethodPost, event, 2, 3 * time.Second},
+		"event is aggregated":                      {http.MethodPatch, event + "/shop.1", 2, 3 * time.Second},
+		"events are listed":                        {http.MethodGet, event, 5, time.Second},
+		"other resource is written":                {http.MethodPatch, deployments + "/events", 5, time.Second},
+		"namespace with the name of the API group": {http.MethodPatch, "https://api/api/v1/namespaces/events.k8s.io/services/events", 5, time.Second},
+		"events of another API group":              {http.MethodPost, "https://api/apis/example.com/v1/namespaces/shop/events", 5, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestEventWritesAreLimited(t *testing.T) {
 					}
 				}
 				if took := time.Since(start); server.maxInFlight != tc.maxInFlight || took != tc.took {
-					t.Errorf("%d at once, in %s; want %d in %s", server.maxInFlight, took, tc.maxInFlight, tc.took)
+					t.Errorf("%d concurrent requests in %s; want %d in %s", server.maxInFlight, took, tc.maxInFlight, tc.took)
 				}
 			})
 		})
@@ -80,7 +80,7 @@ func roundTrip(ctx context.Context, transport http.RoundTripper, method, url str
 	return err
 }
 
-// TestQueuedEventWriteStopsOnCancel stops somebody whose event has to wait.
+// TestQueuedEventWriteStopsOnCancel cancels a write of an event that waits for a slot.
 func TestQueuedEventWriteStopsOnCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -89,6 +89,6 @@ func TestQueuedEventWriteStopsOnCancel(t *testing.T) {
 		limiter.slots <- struct{}{}
 	}
 	if err := roundTrip(ctx, limiter, http.MethodPost, "https://api/apis/events.k8s.io/v1/namespaces/shop/events"); !errors.Is(err, context.Canceled) {
-		t.Errorf("answered with %v", err)
+		t.Errorf("got %v", err)
 	}
 }

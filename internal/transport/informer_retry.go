@@ -76,7 +76,7 @@ func (r informerRetry) RoundTrip(req *http.Request) (*http.Response, error) {
 			return response, err
 		case err == nil && response.StatusCode == http.StatusNotFound:
 			interval, err = r.missingKindInterval, errKindNotServed
-			_ = response.Body.Close() // has no more to say than the status
+			_ = response.Body.Close() // its body has no further information
 			if attempt == 0 {
 				klog.FromContext(req.Context()).Info("Kind not found, waiting for its CRD", "path", req.URL.Path)
 			}

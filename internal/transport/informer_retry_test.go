@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// flakyTransport fails a number of times, then answers. Without an error it answers 404.
+// flakyTransport fails a number of times, then responds. Without an error it responds with 404.
 type flakyTransport struct {
 	failures int
 	err      error
@@ -87,12 +87,12 @@ func TestInformerRetryStopsOnCancel(t *testing.T) {
 	response, err := informerRetry{next: server, unreachableInterval: time.Hour}.RoundTrip(request)
 	if err == nil {
 		_ = response.Body.Close()
-		t.Error("the request was answered after it was canceled")
+		t.Error("a canceled request got a response")
 	}
 }
 
-// During an outage the informer keeps trying every second, and a list with the same client and
-// the same parameters fails at once.
+// TestOutageBlocksInformersOnly checks that during an outage an informer retries every second, and
+// a list with the same client and the same parameters fails at once.
 func TestOutageBlocksInformersOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &flakyTransport{failures: 1 << 30, err: errRefused}

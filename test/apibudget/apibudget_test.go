@@ -1,12 +1,11 @@
-// Package apibudget counts what the operator asks of the API server and holds it against
-// the budget: what an application costs to create, to keep, to repair and to update.
+// Package apibudget counts the operator's requests to the API server and compares them with budgets for creating,
+// keeping, updating and correcting drift of an application.
 //
-// The witness is the API server's own audit log, read for the operator's user alone; the
-// operator is not asked. Everything happens on one control plane, one row after another,
-// and the result is one table.
+// It counts the requests of the operator's user in the audit log of the API server. All rows run on one control
+// plane, one after another, and the result is one table.
 //
-// Safety rule: a row that could not be measured fails. Silence is proven by a log that
-// was seen to work in the row before.
+// Safety rule: a row that cannot be measured fails. An idle row is valid only because the audit log had entries in
+// the row before.
 package apibudget
 
 import (
@@ -17,20 +16,19 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// Without flags the short profile runs, as one test among others; make calls runs the
-// full one.
+// The defaults are the short profile. make calls runs the full profile.
 var (
-	apps        = flag.Int("apps", 50, "AppServices that are settled")
-	stacks      = flag.Int("stacks", 16, "AppStacks of four components that are settled")
-	idlePeriod  = flag.Duration("settle", 3*time.Second, "how long they are watched at rest")
-	updates     = flag.Int("updates", 5, "rolling updates, and AppStacks that are edited in the same way")
-	parallelism = flag.Int("abreast", 5, "AppServices that are updated at the same time")
+	apps        = flag.Int("apps", 50, "number of AppServices")
+	stacks      = flag.Int("stacks", 16, "number of AppStacks with four components")
+	idlePeriod  = flag.Duration("settle", 3*time.Second, "idle time to measure")
+	updates     = flag.Int("updates", 5, "number of rolling updates, and of AppStacks per kind of edit")
+	parallelism = flag.Int("parallelism", 5, "number of AppServices updated at the same time")
 )
 
 func TestAPIRequestBudget(t *testing.T) {
 	s := newHarness(t)
 	defer s.table.publish(t)
-	// The first rows run as in production, with a Lease.
+	// The first rows use leader election, as in production.
 	s.startOperator(operator.Options{LeaderElection: true})
 	for _, phase := range []struct {
 		name string

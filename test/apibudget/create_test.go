@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// appCreationBudget is what one AppService with a port may cost until it is Ready.
+// appCreationBudget is the budget of an AppService with a port from its creation until it is Ready.
 var appCreationBudget = requestCounts{children: 2, status: 2, events: 2}
 
-// appNames are the AppServices that stay for all rows.
+// appNames are the AppServices of all rows.
 func (s *harness) appNames() []string {
 	names := make([]string, *apps)
 	for i := range names {
@@ -17,7 +17,7 @@ func (s *harness) appNames() []string {
 	return names
 }
 
-// measureAppCreation makes all AppServices: a few one after another, a few at once, and then the rest.
+// measureAppCreation creates all AppServices: some one after another, some at the same time, and then the rest.
 func (s *harness) measureAppCreation() {
 	all := s.appNames()
 	few := min(20, len(all)/5)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// describeSome describes a few requests, enough for the life of one stack.
+// describeSome describes the first requests, enough for the lifecycle of one stack.
 func describeSome(requests audit.Events) []string {
 	const few = 20
 	var out []string
@@ -22,14 +22,14 @@ func describeSome(requests audit.Events) []string {
 	return out
 }
 
-// describeRequest is a request in one line, with what it says.
+// describeRequest describes a request in one line, with a summary of its body.
 func describeRequest(e *audit.Event) string {
 	path, _, _ := strings.Cut(e.RequestURI, "?")
 	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %d %s %s", e.Received.Format("15:04:05.000"), e.Verb, path,
 		e.ResponseStatus.Code, e.ResponseStatus.Message, bodySummary(e))), " ")
 }
 
-// bodySummary is what a person would read in the body of a request.
+// bodySummary summarizes the body of a request.
 func bodySummary(e *audit.Event) string {
 	switch e.ObjectRef.Resource {
 	case "appservices", "appstacks":
@@ -47,7 +47,7 @@ func bodySummary(e *audit.Event) string {
 	return ""
 }
 
-// readySummary is the Ready condition in a patch that replaces the status.
+// readySummary summarizes the Ready condition in a patch of the status.
 func readySummary(patch []byte) string {
 	var operations []struct {
 		Path  string
@@ -57,7 +57,7 @@ func readySummary(patch []byte) string {
 		return ""
 	}
 	for _, op := range operations {
-		var status appsapi.AppStackStatus // the other kind has no components
+		var status appsapi.AppStackStatus // also decodes the status of other kinds, which have no components
 		if op.Path != "/status" || json.Unmarshal(op.Value, &status) != nil {
 			continue
 		}

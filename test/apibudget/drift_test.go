@@ -20,34 +20,33 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// repairTimeout is when a drift that is still there counts as not repaired.
+// repairTimeout is the time after which drift counts as not corrected.
 const repairTimeout = 15 * time.Second
 
-// drift is something that another client does to a child.
+// drift is a change of a child by another client.
 type drift struct {
 	name     string
 	newChild func(metav1.ObjectMeta) client.Object
 	change   func(client.Object) // nil deletes the child
-	// component of a stack that it is a child of.
+	// component is the component of a stack that the child belongs to.
 	component string
-	// required is what it must cost; nothing means one write to the child.
+	// required is the exact cost. Empty means one write of the child.
 	required requestCounts
-	// allowed is what it may cost beside that.
+	// allowed is the maximum additional cost.
 	allowed requestCounts
 }
 
-// Pods that come and go because of a drift are news, and so is a child that is made
-// again. A child that lost the label our caches select on looks like a deleted one: only
-// a read shows that it is still there. Before a reference is restored, or a child made
-// again, another read shows that the owner is still there. Taking a field away that
-// somebody put in the place of ours costs a read and a write of the books. A write to a
-// Deployment may be refused because the controller-manager was faster, more than once.
+// Drift that replaces pods or deletes a child causes status updates and events. A child that lost the label that
+// the cache selects looks deleted, so the operator reads it. Before it restores an owner reference or recreates a
+// child, it also reads the owner. Removing a conflicting field of another manager, if permitted, costs a read, a
+// write of managedFields and an event. Writes of a Deployment may be rejected several times because of conflicts
+// with the controller-manager.
 var (
 	noExtra             = requestCounts{}
 	conflictRetries     = requestCounts{rejected: 5}
 	podChurn            = requestCounts{status: 2, events: 1, rejected: 5}
 	ownershipRead       = requestCounts{reads: 1, rejected: 5}
-	managedFieldsRepair = requestCounts{reads: 1, children: 1}
+	managedFieldsRepair = requestCounts{reads: 1, children: 1, events: 1}
 )
 
 func newDeployment(meta metav1.ObjectMeta) client.Object { return &appsv1.Deployment{ObjectMeta: meta} }
@@ -61,7 +60,7 @@ func serviceDrift(name string, allowed requestCounts, change func(*corev1.Servic
 	return drift{name: "Service: " + name, newChild: newService, allowed: allowed, change: func(o client.Object) { change(o.(*corev1.Service)) }}
 }
 
-// metadataDrifts are changes of metadata, which all children have.
+// metadataDrifts are changes of metadata, for all kinds of children.
 func metadataDrifts(name string, allowed requestCounts, change func(client.Object)) []drift {
 	return []drift{
 		{name: "Deployment: " + name, newChild: newDeployment, allowed: allowed, change: change},
@@ -79,7 +78,10 @@ func appDrifts() []drift {
 		deploymentDrift("strategy", conflictRetries, func(d *appsv1.Deployment) {
 			d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		}),
-		serviceDrift("port", managedFieldsRepair, func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }),
+		serviceDrift("port", managedFieldsRepair, func(s *corev1.Service) {
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, "apps.holdfast.dev/take-ownership", "true")
+			s.Spec.Ports[0].Port = 81
+		}),
 		serviceDrift("target port", noExtra, func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(9090) }),
 		serviceDrift("selector", noExtra, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "other"} }),
 	}
@@ -100,7 +102,7 @@ func appDrifts() []drift {
 		drift{name: "Service: deleted", newChild: newService, allowed: requestCounts{events: 1, reads: 2}})
 }
 
-// changeLabel changes one label, or removes it.
+// changeLabel changes or removes a label.
 func changeLabel(key, value string) func(client.Object) {
 	return func(o client.Object) {
 		labels := maps.Clone(o.GetLabels())
@@ -112,14 +114,14 @@ func changeLabel(key, value string) func(client.Object) {
 	}
 }
 
-// driftTarget is a child that drifts.
+// driftTarget is a child with drift.
 type driftTarget struct {
 	drift
 	app    string
 	before client.Object
 }
 
-// driftTargets gives every drift its share of the applications; child finds what drifts.
+// driftTargets distributes the drifts over the applications. child returns the child to change.
 func (s *harness) driftTargets(all []drift, names []string, find func(d drift, app string) client.Object) []driftTarget {
 	s.Helper()
 	each := len(names) / len(all)
@@ -135,13 +137,13 @@ func (s *harness) driftTargets(all []drift, names []string, find func(d drift, a
 	return out
 }
 
-// measureDrift holds every drift to its budget. One that took more is seen once more, with all others:
-// how often pods come and go on the way is up to the controller-manager, and each time is news.
+// measureDrift compares every drift with its budget. It measures drifts over budget again, because the number of
+// pod replacements, which cause status updates, depends on the controller-manager.
 func (s *harness) measureDrift() {
 	rows := s.runDrifts()
 	for _, r := range rows {
 		if !r.OK {
-			s.Logf("%s: %s, measured %s: once more", r.Name, r.Budget, r.Measured)
+			s.Logf("%s: %s, measured %s: retrying", r.Name, r.Budget, r.Measured)
 			rows = s.runDrifts()
 			break
 		}
@@ -151,7 +153,7 @@ func (s *harness) measureDrift() {
 	}
 }
 
-// runDrifts lets everything drift at the same time, each on applications of its own.
+// runDrifts applies all drifts at the same time, each to different applications.
 func (s *harness) runDrifts() (rows []row) {
 	s.Helper()
 	targets := s.driftTargets(appDrifts(), s.appNames(), func(d drift, app string) client.Object { return s.getChild(d, app) })
@@ -163,9 +165,9 @@ func (s *harness) runDrifts() (rows []row) {
 			group.Go(func() { s.applyDrift(v) })
 		}
 		group.Wait()
-		// What is not repaired by then is a row that failed, not the end of the others.
+		// Drift that is not corrected fails its row, but not the other rows.
 		s.becomesQuiet(repairTimeout)
-		s.waitReady(all...) // a Job that runs again takes its time
+		s.waitReady(all...) // a recreated Job takes some time
 	}))
 	known := map[string]bool{}
 	for _, v := range targets {
@@ -179,12 +181,12 @@ func (s *harness) runDrifts() (rows []row) {
 		rows = append(rows, s.repairRow(targets[:n], got, known))
 		targets = targets[n:]
 	}
-	s.waitQuiet() // what had to be healed is news
+	s.waitQuiet() // recovered applications update their status
 	s.waitReady(all...)
 	return rows
 }
 
-// repairRow is the row of one drift.
+// repairRow returns the row of a drift.
 func (s *harness) repairRow(targets []driftTarget, got audit.Events, known map[string]bool) row {
 	d := targets[0].drift
 	var names []string
@@ -202,7 +204,7 @@ func (s *harness) repairRow(targets []driftTarget, got audit.Events, known map[s
 	r := budgetRow(fmt.Sprintf("drift of %d x %s", len(names), d.name), budget, requests, names, exactCategories...)
 	for _, v := range targets {
 		if difference := differenceOf(v.before, s.getChild(d, v.before.GetName())); difference != "" {
-			r.OK, r.Notes = false, append(r.Notes, v.before.GetName()+" was not repaired: "+difference)
+			r.OK, r.Notes = false, append(r.Notes, v.before.GetName()+" was not corrected: "+difference)
 			s.restoreChild(v)
 		}
 	}
@@ -217,7 +219,7 @@ func (s *harness) getChild(d drift, name string) client.Object {
 	return obj
 }
 
-// restoreChild does what the operator should have done, for the sake of later rows.
+// restoreChild reverts drift that the operator did not correct, so that later rows are not affected.
 func (s *harness) restoreChild(v driftTarget) {
 	s.Helper()
 	current := s.getChild(v.drift, v.before.GetName())
@@ -237,7 +239,7 @@ func (s *harness) applyDrift(v driftTarget) {
 	s.check(s.Patch(s.Context(), obj, client.MergeFrom(v.before)))
 }
 
-// differenceOf says what of a child is not as it was, of all that we hold.
+// differenceOf returns the differences of the fields that the operator manages.
 func differenceOf(before, after client.Object) string {
 	for key, value := range before.GetLabels() {
 		held := strings.HasPrefix(key, "app.kubernetes.io/") || strings.HasPrefix(key, "apps.holdfast.dev/")

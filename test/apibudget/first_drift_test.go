@@ -6,12 +6,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// workloadsPerStack are what runs pods in a stack of these rows.
+// workloadsPerStack is the number of workloads in a stack.
 const workloadsPerStack = 4
 
-// measureFirstDriftAfterRestart lets something happen to every application for the first time after a restart: its
-// lists may have been of the past, so its own generation and those of its workloads are read,
-// once.
+// measureFirstDriftAfterRestart changes every application for the first time after a restart. The initial lists may
+// be stale, so the operator reads the generations of the application and of its workloads once.
 func (s *harness) measureFirstDriftAfterRestart() {
 	const foreignPatch = `{"metadata":{"annotations":{"apps.holdfast.dev/applied-hash":"other"}}}`
 	apps, stacks := s.appNames(), s.stackNames()

@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// quietPeriod is how long the operator must ask for nothing before a row is over.
+	// quietPeriod is the time without requests that ends a row.
 	quietPeriod = time.Second
-	// waitTimeout is how long anything may take; only a broken operator needs it.
+	// waitTimeout is the timeout of all waits.
 	waitTimeout = 5 * time.Minute
 
-	slowPodPrefix = "roll-" // begins the names of AppServices whose pods take their time
+	slowPodPrefix = "roll-" // name prefix of AppServices with slow pods
 	slowPodDelay  = 200 * time.Millisecond
-	jobDuration   = 100 * time.Millisecond // how long a job takes
+	jobDuration   = 100 * time.Millisecond // run time of a Job
 )
 
 var (
@@ -39,7 +39,7 @@ var (
 	appStacks   = appsapi.GroupVersion.WithResource("appstacks")
 )
 
-// harness is where all rows are played, and what came of them.
+// harness is the environment of all rows, and their results.
 type harness struct {
 	*testing.T
 	client.Client
@@ -93,7 +93,7 @@ func (s *harness) must(err error) {
 	}
 }
 
-// check is must for goroutines, which cannot end a test.
+// check reports errors from goroutines, which must not call Fatal.
 func (s *harness) check(err error) {
 	s.Helper()
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *harness) markLog() audit.Position {
 	return at
 }
 
-// recordRequests are what everybody asked for while f ran and until the operator was calm.
+// recordRequests returns the requests of all users while f ran and until the operator was idle.
 func (s *harness) recordRequests(f func()) audit.Events {
 	s.Helper()
 	from := s.markLog()
@@ -125,11 +125,11 @@ func (s *harness) recordRequests(f func()) audit.Events {
 	return all
 }
 
-// waitQuiet returns when the operator has asked for nothing for a while.
+// waitQuiet waits until the operator has sent no request for quietPeriod.
 func (s *harness) waitQuiet() {
 	s.Helper()
 	if !s.becomesQuiet(waitTimeout) {
-		s.Fatalf("the operator is not calm after %s", waitTimeout)
+		s.Fatalf("the operator is not idle after %s", waitTimeout)
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *harness) becomesQuiet(limit time.Duration) bool {
 	last, end := time.Now(), time.Now().Add(limit)
 	from := s.markLog()
 	for time.Since(last) < quietPeriod {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // no event signals the absence of requests
 		to := s.markLog()
 		events, err := s.log.Between(from, to)
 		s.must(err)
@@ -166,7 +166,7 @@ func (s *harness) createApp(name string, replicas int) {
 	s.check(s.Create(s.Context(), app))
 }
 
-// waitReady returns when all of these applications are Ready as they are declared now.
+// waitReady waits until all applications are Ready in their current generation.
 func (s *harness) waitReady(names ...string) {
 	s.Helper()
 	deadline := time.After(waitTimeout)
@@ -204,13 +204,13 @@ func isReady(obj *unstructured.Unstructured) bool {
 	return false
 }
 
-// checkForbidden shows that no number above is low because the operator was not allowed to.
+// checkForbidden checks that no number is low because of missing permissions.
 func (s *harness) checkForbidden() {
 	s.Helper()
 	all, err := s.log.Since(s.Context(), s.plane.Config, 0)
 	s.must(err)
 	denied := all.By(operator.User).Where(func(e *audit.Event) bool { return e.ResponseStatus.Code == 403 })
 	if len(denied) > 0 {
-		s.Errorf("the operator was not allowed to:\n%s", denied.Count())
+		s.Errorf("the operator lacks permissions:\n%s", denied.Count())
 	}
 }

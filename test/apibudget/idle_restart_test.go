@@ -16,18 +16,18 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// idleAfterRestart is how long nothing may follow a restart, in the full profile.
+// idleAfterRestart is the time after a restart without requests, in the full profile.
 const idleAfterRestart = 20 * time.Second
 
-// measureIdle looks on while nothing happens.
+// measureIdle checks that the operator sends no requests while nothing changes.
 func (s *harness) measureIdle() {
-	s.table.add(s.idleRow(fmt.Sprintf("%s at rest for %s", population(), *idlePeriod), func() { time.Sleep(*idlePeriod) }))
+	s.table.add(s.idleRow(fmt.Sprintf("%s idle for %s", population(), *idlePeriod), func() { time.Sleep(*idlePeriod) }))
 }
 
-// population is what the rows about all of them are about.
+// population describes all applications.
 func population() string { return fmt.Sprintf("%d apps, %d stacks", *apps, *stacks) }
 
-// idleRow is a row in which the operator must not ask for anything.
+// idleRow returns a row in which the operator must not send requests.
 func (s *harness) idleRow(name string, f func()) row {
 	s.Helper()
 	got := operatorRequests(s.recordRequests(f))
@@ -37,28 +37,28 @@ func (s *harness) idleRow(name string, f func()) row {
 	}
 }
 
-// measureRestart ends the operator politely and impolitely. The second one comes back without a
-// Lease: waiting for the old one to run out would only take time.
+// measureRestart restarts the operator with SIGTERM and SIGKILL. After SIGKILL it starts without leader election,
+// to avoid waiting until the old Lease expires.
 func (s *harness) measureRestart() {
-	s.measureRestartBy(fmt.Sprintf("restart at %s after SIGTERM", population()), func() {
+	s.measureRestartBy(fmt.Sprintf("restart with %s after SIGTERM", population()), func() {
 		s.must(s.op.Signal(syscall.SIGTERM))
 		<-s.op.Exited()
 		s.must(s.op.Start())
 		s.must(s.op.WaitReady(s.Context()))
 	})
-	s.measureRestartBy(fmt.Sprintf("restart at %s after SIGKILL", population()), func() {
+	s.measureRestartBy(fmt.Sprintf("restart with %s after SIGKILL", population()), func() {
 		s.must(s.op.Kill())
 		s.startOperator(operator.Options{})
 	})
 }
 
-// watched is what the operator keeps a copy of, each fetched once.
+// watched are the resources in the operator's cache. Each is listed once.
 var watched = []string{
 	"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev", "cloudmanagers.apps.holdfast.dev",
 	"deployments.apps", "statefulsets.apps", "services", "jobs.batch", "cronjobs.batch", "controllerrevisions.apps",
 	"horizontalpodautoscalers.autoscaling", "poddisruptionbudgets.policy", "ingresses.networking.k8s.io",
 	"pods", "configmaps", "secrets", "persistentvolumeclaims",
-	"configmaps", // that they exist, and the content of our own
+	"configmaps", // metadata of all, content of Holdfast's own
 }
 
 func (s *harness) measureRestartBy(name string, restart func()) {
@@ -91,10 +91,10 @@ func (s *harness) measureRestartBy(name string, restart func()) {
 		Notes:    append(notes, describeSome(got.Writes())...),
 	})
 	idle := min(idleAfterRestart, *idlePeriod)
-	s.table.add(s.idleRow(fmt.Sprintf("the %s after that", idle), func() { time.Sleep(idle) }))
+	s.table.add(s.idleRow(fmt.Sprintf("the following %s", idle), func() { time.Sleep(idle) }))
 }
 
-// measureAppTouch changes on everything what nobody declared.
+// measureAppTouch changes fields that the operator does not manage, on all objects.
 func (s *harness) measureAppTouch() {
 	names := s.appNames()
 	for _, field := range []string{"label", "annotation"} {
@@ -105,7 +105,7 @@ func (s *harness) measureAppTouch() {
 	}
 }
 
-// objectsNamed returns an object of these names.
+// objectsNamed returns objects with the given names.
 func (s *harness) objectsNamed(kind func(metav1.ObjectMeta) client.Object, names []string) []client.Object {
 	objects := make([]client.Object, len(names))
 	for i, name := range names {
@@ -114,7 +114,7 @@ func (s *harness) objectsNamed(kind func(metav1.ObjectMeta) client.Object, names
 	return objects
 }
 
-// patchAll patches all objects, a few at a time.
+// patchAll patches all objects, several at a time.
 func (s *harness) patchAll(patch string, kinds ...[]client.Object) {
 	const parallel = 8
 	all := slices.Concat(kinds...)

@@ -11,33 +11,34 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// What is counted. All writes but the refused ones were accepted.
+// Categories of requests. Writes of all categories except rejected were accepted.
 const (
 	children = iota
 	status
 	events
-	rejected // writes of any kind
+	rejected // rejected writes of any category
 	reads
 	finalizers   // writes of the finalizer of a stack
-	revisions    // specs that are remembered
-	healthyMarks // revisions that are noted to be healthy
-	otherWrites  // writes that no row expects
+	revisions    // writes of new revisions
+	healthyMarks // writes that mark a revision as healthy
+	otherWrites  // writes outside of the other categories
 	numCategories
 )
 
-var categoryNames = [numCategories]string{"children", "status", "events", "refused", "reads", "finalizers", "revisions", "marks", "other writes"}
+var categoryNames = [numCategories]string{"children", "status", "events", "rejected", "reads", "finalizers", "revisions", "marks",
+	"other writes"}
 
-// exactCategories is what a budget does not only allow: fewer of them were not seen, or not made.
+// exactCategories are the categories for which a budget is exact: fewer requests are an error, too.
 var exactCategories = []int{children, finalizers, revisions, healthyMarks}
 
-// requestCounts is how often something was asked for.
+// requestCounts is the number of requests by category.
 type requestCounts [numCategories]int
 
 func (t requestCounts) String() string {
 	return formatCounts(func(what int) (string, bool) { return fmt.Sprint(t[what]), t[what] > 0 })
 }
 
-// formatCounts lists the numbers; the later ones only where there are any.
+// formatCounts formats the numbers. It omits the later categories if they are 0.
 func formatCounts(number func(what int) (formatCounts string, some bool)) string {
 	var parts []string
 	for what, word := range categoryNames {
@@ -48,7 +49,7 @@ func formatCounts(number func(what int) (formatCounts string, some bool)) string
 	return strings.Join(parts, ", ")
 }
 
-// maxOfEach takes the larger of each number.
+// maxOfEach returns the maximum of each number.
 func (t requestCounts) maxOfEach(o requestCounts) requestCounts {
 	for what := range t {
 		t[what] = max(t[what], o[what])
@@ -56,10 +57,10 @@ func (t requestCounts) maxOfEach(o requestCounts) requestCounts {
 	return t
 }
 
-// within says whether no number is larger than in the budget.
+// within reports whether no number exceeds the budget.
 func (t requestCounts) within(budget requestCounts) bool { return t.maxOfEach(budget) == budget }
 
-// meetsBudget says whether no number is larger than in the budget, and none of these smaller.
+// meetsBudget reports whether no number exceeds the budget and the exact categories are equal.
 func (t requestCounts) meetsBudget(budget requestCounts, exactly []int) bool {
 	return t.within(budget) && !slices.ContainsFunc(exactly, func(category int) bool { return t[category] < budget[category] })
 }
@@ -107,8 +108,7 @@ func revisionCategory(e *audit.Event) int {
 	return otherWrites
 }
 
-// countByApp counts by the application that a request was about. What was about none of
-// these is counted under the empty name.
+// countByApp counts requests by application. Requests for no known application have the empty name.
 func countByApp(requests audit.Events, names []string) map[string]requestCounts {
 	out := map[string]requestCounts{}
 	for i := range requests {
@@ -123,8 +123,8 @@ func countByApp(requests audit.Events, names []string) map[string]requestCounts 
 	return out
 }
 
-// appOf names the application: children have its name, events and what belongs to a stack
-// begin with it.
+// appOf returns the application of a request. Children have its name; the names of events and of the children of a
+// stack start with it.
 func appOf(e *audit.Event) string {
 	name := e.ObjectRef.Name
 	if e.ObjectRef.Resource == "events" {
@@ -136,8 +136,8 @@ func appOf(e *audit.Event) string {
 	return name
 }
 
-// budgetRow is the row of what each of these applications cost. These numbers must be met, all
-// others not exceeded, and nothing may be about anything else.
+// budgetRow returns the row for the cost of each of the applications. The exact categories must match, the others
+// must not exceed the budget, and there must be no requests for other objects.
 func budgetRow(name string, budget requestCounts, got audit.Events, names []string, exactly ...int) row {
 	if len(names) == 0 {
 		return row{Name: name, Budget: budget.String(), Measured: "nothing"}
@@ -155,13 +155,13 @@ func budgetRow(name string, budget requestCounts, got audit.Events, names []stri
 	}
 	r.Measured = formatCounts(func(category int) (string, bool) { return distribution(each[category]), slices.Max(each[category]) > 0 })
 	if unattributed := counts[""]; unattributed != (requestCounts{}) {
-		r.OK, r.Measured = false, r.Measured+"; about others "+unattributed.String()
+		r.OK, r.Measured = false, r.Measured+"; unrelated "+unattributed.String()
 		r.Notes = append(r.Notes, describeSome(got.Where(func(e *audit.Event) bool { return !slices.Contains(names, appOf(e)) }))...)
 	}
 	return r
 }
 
-// distribution is the number, or the least, the middle and the most.
+// distribution formats a number, or the minimum, median and maximum.
 func distribution(numbers []int) string {
 	sorted := slices.Sorted(slices.Values(numbers))
 	if lowest, highest := sorted[0], sorted[len(sorted)-1]; lowest != highest {
@@ -170,8 +170,8 @@ func distribution(numbers []int) string {
 	return fmt.Sprint(sorted[0])
 }
 
-// operatorRequests keeps what the operator asked for, apart from its Lease and from watches that
-// were running before: the end of one, and its continuation from where it stood.
+// operatorRequests returns the requests of the operator without leader election and without the end and the
+// resumption of watches that were started before.
 func operatorRequests(requests audit.Events) audit.Events {
 	return requests.By(operator.User).Where(func(e *audit.Event) bool {
 		switch {
@@ -180,17 +180,17 @@ func operatorRequests(requests audit.Events) audit.Events {
 		case e.Stage == audit.StageStarted:
 			return isInitialWatch(e)
 		}
-		return !e.Accepted() // one that was accepted has been counted when it began
+		return !e.Accepted() // an accepted watch was counted when it started
 	})
 }
 
-// isLeaderElection is what leader election asks for, its event included.
+// isLeaderElection reports whether a request belongs to leader election, including its event.
 func isLeaderElection(e *audit.Event) bool {
 	return e.ObjectRef.Namespace == operator.Namespace &&
 		(e.ObjectRef.Resource == "leases" || e.ObjectRef.Resource == "events")
 }
 
-// isInitialWatch says whether a watch begins with everything there is.
+// isInitialWatch reports whether a watch starts with the list of all objects.
 func isInitialWatch(e *audit.Event) bool {
 	u, err := url.Parse(e.RequestURI)
 	if err != nil {

@@ -8,13 +8,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// stackCreationBudget is what one stack may cost until it is Ready. Its status says that the first
-// components were made, that lone is ready, and for migrate, api and web in turn that it
-// is done and the next one was made. Its events tell of each component, and of the end.
-// The Secret and the ConfigMap are read once each.
+// stackCreationBudget is the budget of a stack from its creation until it is Ready. The status is updated when the
+// first components are created, when lone is ready, and when each of migrate, api and web is complete and the next
+// one is created. There is one event per component and one for Ready. The Secret and the ConfigMap are read once.
 var stackCreationBudget = requestCounts{children: childrenPerStack, status: 5, events: 5, reads: 2, finalizers: 1, revisions: 1, healthyMarks: 1}
 
-// measureStackCreation makes all AppStacks: a few one after another, and then the rest.
+// measureStackCreation creates all AppStacks: some one after another, and then the rest.
 func (s *harness) measureStackCreation() {
 	all := s.stackNames()
 	few := min(20, len(all)/10)
@@ -29,7 +28,7 @@ func (s *harness) measureStackCreation() {
 			s.waitReady(name)
 		}
 	})
-	s.table.add(hashKeyRow("for the first Secret ever", requestCounts{reads: 1, otherWrites: 1}, first))
+	s.table.add(hashKeyRow("first use in the cluster", requestCounts{reads: 1, otherWrites: 1}, first))
 	s.addStackCreationRow("at once", all[few:], func(names []string) {
 		var group sync.WaitGroup
 		for _, name := range names {
@@ -40,7 +39,7 @@ func (s *harness) measureStackCreation() {
 	})
 }
 
-// addStackCreationRow returns what was asked about the key of Secrets.
+// addStackCreationRow returns the requests for the hash key of Secrets.
 func (s *harness) addStackCreationRow(how string, names []string, create func([]string)) audit.Events {
 	got, key := splitHashKeyRequests(operatorRequests(s.recordRequests(func() { create(names) })))
 	name := fmt.Sprintf("create %d stacks %s, each", len(names), how)
@@ -48,8 +47,7 @@ func (s *harness) addStackCreationRow(how string, names []string, create func([]
 	return key
 }
 
-// splitHashKeyRequests sets apart what is about the key that Secrets are hashed with, which belongs
-// to no application.
+// splitHashKeyRequests separates the requests for the key that hashes Secrets, which belongs to no application.
 func splitHashKeyRequests(got audit.Events) (rest, key audit.Events) {
 	isHashKey := func(e *audit.Event) bool {
 		return e.ObjectRef.Resource == "secrets" && e.ObjectRef.Namespace == operator.Namespace
@@ -59,7 +57,7 @@ func splitHashKeyRequests(got audit.Events) (rest, key audit.Events) {
 
 func hashKeyRow(when string, budget requestCounts, got audit.Events) row {
 	return row{
-		Name: "the key of Secrets, " + when, Budget: budget.String(),
+		Name: "hash key of Secrets, " + when, Budget: budget.String(),
 		Measured: countRequests(got).String(), OK: countRequests(got) == budget, Notes: describeSome(got),
 	}
 }

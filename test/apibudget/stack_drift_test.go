@@ -15,8 +15,8 @@ func newRevision(meta metav1.ObjectMeta) client.Object {
 	return &appsv1.ControllerRevision{ObjectMeta: meta}
 }
 
-// stackDrifts are about what AppServices do not have: other components, a Job, revisions.
-// A Job that is deleted runs again. A revision is not held, but it is needed.
+// stackDrifts returns drifts of objects that an AppService does not have: other components, a Job, revisions. A
+// deleted Job runs again. A removed health mark and a deleted revision are restored.
 func stackDrifts() []drift {
 	all := []drift{
 		{name: "Deployment of api: image", component: "api", newChild: newDeployment, allowed: podChurn, change: func(o client.Object) {
@@ -34,7 +34,7 @@ func stackDrifts() []drift {
 		{name: "revision: mark removed", newChild: newRevision, required: requestCounts{healthyMarks: 1}, change: func(o client.Object) {
 			delete(o.GetAnnotations(), "apps.holdfast.dev/revision-healthy")
 		}},
-		// One read asks whether the stack is still there, before it is made again.
+		// One read checks that the stack still exists before the revision is recreated.
 		{name: "revision: deleted", newChild: newRevision, required: requestCounts{revisions: 1, healthyMarks: 1}, allowed: requestCounts{reads: 1}},
 	}
 	for i := range all {
@@ -43,7 +43,7 @@ func stackDrifts() []drift {
 	return all
 }
 
-// stackDriftTargets are the children of stacks that drift.
+// stackDriftTargets returns the children of stacks with drift.
 func (s *harness) stackDriftTargets() []driftTarget {
 	s.Helper()
 	objectsByKind := s.stackObjects()
@@ -57,7 +57,7 @@ func (s *harness) stackDriftTargets() []driftTarget {
 				}
 			}
 		}
-		s.Fatalf("%s has nothing for the drift %q", app, d.name)
+		s.Fatalf("%s has no child for the drift %q", app, d.name)
 		return nil
 	})
 }

@@ -17,8 +17,8 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// stackSpec is a stack of three services and a job. The Secret and the ConfigMap of its api
-// have its name.
+// stackSpec is a stack of three services and a job. The component api uses a Secret and a ConfigMap with the name of
+// the stack.
 //
 //	migrate (done) <-- api <-- web      lone
 const stackSpec = `
@@ -37,10 +37,10 @@ components:
 - {name: lone, service: {image: "shop/lone:1", replicas: 1}}
 `
 
-// childrenPerStack are a Job, three Deployments and two Services.
+// childrenPerStack counts a Job, three Deployments and two Services.
 const childrenPerStack = 6
 
-// stackPrefix is how stacks are called; whatever belongs to one begins with that.
+// stackPrefix is the prefix of the names of stacks and their objects.
 const stackPrefix = "stack-"
 
 func stackName(i int) string { return fmt.Sprintf("%s%04d", stackPrefix, i) }
@@ -54,7 +54,7 @@ func resourceOf(name string) schema.GroupVersionResource {
 	return appServices
 }
 
-// stackNames are the AppStacks that stay for all rows.
+// stackNames are the AppStacks of all rows.
 func (s *harness) stackNames() []string {
 	names := make([]string, *stacks)
 	for i := range names {
@@ -74,7 +74,7 @@ func newConfigMap(meta metav1.ObjectMeta) client.Object {
 	return &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"MODE": "shop"}}
 }
 
-// createConfigSources creates what a stack takes its configuration from.
+// createConfigSources creates the Secret and the ConfigMap of a stack.
 func (s *harness) createConfigSources(name string) {
 	s.Helper()
 	s.check(s.Create(s.Context(), newSecret(s.objectMeta(name))))
@@ -89,7 +89,7 @@ func (s *harness) createStack(name string) {
 	s.check(s.Create(s.Context(), stack))
 }
 
-// stackObjects are the stacks, their children and their revisions, by kind.
+// stackObjects returns the stacks, their children and their revisions, by kind.
 func (s *harness) stackObjects() [][]client.Object {
 	s.Helper()
 	objectsByKind := make([][]client.Object, 0, 5)
@@ -108,7 +108,7 @@ func (s *harness) stackObjects() [][]client.Object {
 		objectsByKind, found = append(objectsByKind, objects), found+len(objects)
 	}
 	if want := *stacks * (1 + childrenPerStack + 1); found != want {
-		s.Fatalf("the stacks have %d parts, and not %d", found, want)
+		s.Fatalf("the stacks have %d objects, want %d", found, want)
 	}
 	return objectsByKind
 }

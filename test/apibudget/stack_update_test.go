@@ -1,6 +1,7 @@
 package apibudget
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -8,28 +9,30 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// stackEdit is something that a user changes, and what each stack may cost then.
+// stackEdit is a change by a user and its budget per stack.
 type stackEdit struct {
 	name   string
 	change func(s *harness, stack string)
 	budget requestCounts
 }
 
-// An edit of the spec is remembered. That it has begun and that it is done are a status
-// and an event each. Web is bound to api and stays as it is: its pods are told the same.
+// stackEdits are the measured edits. An edit of the spec creates a revision. Its start and its end cause one status
+// update and one event each. Component web is bound to api but does not change, because its binding has the same
+// values.
 var stackEdits = []stackEdit{
 	{"new image of api", (*harness).editImage, requestCounts{children: 1, status: 2, events: 2, revisions: 1, healthyMarks: 1}},
-	{"a Secret's key that api takes", (*harness).editPassword, requestCounts{children: 1, status: 2, events: 2, reads: 1}},
-	{"a Secret's key that nobody takes", (*harness).editUnusedKey, requestCounts{reads: 1}},
+	{"Secret key that api uses", (*harness).editPassword, requestCounts{children: 1, status: 2, events: 2, reads: 1}},
+	{"unused Secret key", (*harness).editUnusedKey, requestCounts{reads: 1}},
 }
 
-// measureStackEdits makes all edits at the same time, each on stacks of its own.
+// measureStackEdits makes all edits at the same time, each on different stacks.
 func (s *harness) measureStackEdits() {
 	all := s.stackNames()
 	each := min(*updates, len(all)/len(stackEdits))
@@ -80,14 +83,14 @@ func (s *harness) getDeployment(name string) *appsv1.Deployment {
 	return d
 }
 
-// waitRolledOut returns when a Deployment runs other pods than it did before.
+// waitRolledOut waits until a Deployment has new pods.
 func (s *harness) waitRolledOut(before *appsv1.Deployment) {
-	for end := time.Now().Add(waitTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	err := wait.PollUntilContextTimeout(s.Context(), 50*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
 		now := s.getDeployment(before.Name)
-		if now.Generation > before.Generation && now.Status.ObservedGeneration == now.Generation &&
-			now.Status.UpdatedReplicas == 1 && now.Status.Replicas == 1 && now.Status.AvailableReplicas == 1 {
-			return
-		}
+		return now.Generation > before.Generation && now.Status.ObservedGeneration == now.Generation &&
+			now.Status.UpdatedReplicas == 1 && now.Status.Replicas == 1 && now.Status.AvailableReplicas == 1, nil
+	})
+	if err != nil {
+		s.Errorf("Deployment %s was not rolled out", before.Name)
 	}
-	s.Errorf("Deployment %s was not rolled", before.Name)
 }

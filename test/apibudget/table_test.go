@@ -12,21 +12,20 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// row is one line of the result.
+// row is a row of the result.
 type row struct {
 	Name     string   `json:"name"`
 	Budget   string   `json:"budget"`
 	Measured string   `json:"measured"`
 	OK       bool     `json:"ok"`
-	Notes    []string `json:"notes,omitempty"` // requests worth a look, printed below the table
+	Notes    []string `json:"notes,omitempty"` // notable requests, printed below the table
 }
 
 type table struct{ rows []row }
 
 func (t *table) add(r row) { t.rows = append(t.rows, r) }
 
-// publish prints the table, writes it to out/calls.json and fails the test for every row
-// beyond its budget.
+// publish prints the table, writes it to out/calls.json and fails the test for every row over budget.
 func (t *table) publish(tb testing.TB) {
 	fmt.Print("\n", t)
 	root, err := operator.RepoRoot()
@@ -63,7 +62,7 @@ func (t *table) String() string {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Name, r.Budget, r.Measured, verdict)
 	}
-	_ = w.Flush() // to memory
+	_ = w.Flush() // cannot fail: writes to memory
 	for _, r := range t.rows {
 		for _, note := range r.Notes {
 			fmt.Fprintf(&text, "%s: %s\n", r.Name, note)

@@ -1,6 +1,7 @@
 package apibudget
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,19 +14,20 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
+	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
 const (
 	rollingReplicas = 5
-	// updatePause two updates of one AppService, so that an event about the first is not
-	// counted for the second.
+	// updatePause separates two updates of one AppService, so that events of the first are not counted for the
+	// second.
 	updatePause = 300 * time.Millisecond
 )
 
-// maxStatusWrites is what an update may be worth: begun, rolling out, done.
+// maxStatusWrites is the maximum number of status updates per update: started, in progress, complete.
 const maxStatusWrites = 3
 
-// measureUpdates rolls out image after image.
+// measureUpdates rolls out several images in sequence.
 func (s *harness) measureUpdates() {
 	var names []string
 	for i := range *parallelism {
@@ -49,7 +51,7 @@ func (s *harness) measureUpdates() {
 	for _, name := range names {
 		each = append(each, splitByUpdate(all, name)...)
 	}
-	// A list is about no AppService, and so in none of the parts.
+	// Lists belong to no AppService, so they are not counted.
 	s.table.add(updateRow(each, countByApp(operatorRequests(all), names)[""]))
 }
 
@@ -58,23 +60,23 @@ func (s *harness) rollImages(name string, rounds int) {
 	for i := range rounds {
 		image := fmt.Sprintf(`{"spec":{"image":"shop/web:%d"}}`, i+2)
 		s.check(s.Patch(s.Context(), app, client.RawPatch(types.MergePatchType, []byte(image))))
-		// Not before the watch has shown the edit: until then, the old generation is Ready.
+		// Wait for the edit in the watch first, because until then the old generation is Ready.
 		s.waitGeneration(name, app.Generation)
 		s.waitReady(name)
-		time.Sleep(updatePause)
+		time.Sleep(updatePause) // edit interval
 	}
 }
 
 func (s *harness) waitGeneration(name string, generation int64) {
-	for end := time.Now().Add(waitTimeout); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if obj := s.watcher.State().Get(resourceOf(name), s.ns+"/"+name); obj != nil && obj.GetGeneration() >= generation {
-			return
-		}
-	}
-	s.Errorf("%s: generation %d was not seen", name, generation)
+	ctx, cancel := context.WithTimeout(s.Context(), waitTimeout)
+	defer cancel()
+	s.check(s.watcher.WaitFor(ctx, fmt.Sprintf("generation %d of %s", generation, name), func(state watcher.State) bool {
+		obj := state.Get(resourceOf(name), s.ns+"/"+name)
+		return obj != nil && obj.GetGeneration() >= generation
+	}))
 }
 
-// splitByUpdate cuts the operator's requests about one AppService at each edit of it.
+// splitByUpdate splits the operator's requests for one AppService at each edit.
 func splitByUpdate(all audit.Events, name string) []audit.Events {
 	var parts []audit.Events
 	for i := range all {
@@ -104,8 +106,8 @@ func updateRow(each []audit.Events, unattributed requestCounts) row {
 	}
 	return row{
 		Name:   fmt.Sprintf("%d rolling updates of %d replicas, each", len(each), rollingReplicas),
-		Budget: fmt.Sprintf("1 child write, status at most %d, 0 refused, 0 reads", maxStatusWrites),
-		Measured: fmt.Sprintf("children %s, status %s, events %s, refused up to %d, reads up to %d",
+		Budget: fmt.Sprintf("1 child write, status at most %d, 0 rejected, 0 reads", maxStatusWrites),
+		Measured: fmt.Sprintf("children %s, status %s, events %s, rejected up to %d, reads up to %d",
 			distribution(childWrites), distribution(statusWrites), distribution(eventWrites), most[rejected], most[reads]),
 		OK: len(each) == *updates && slices.Min(childWrites) == 1 && slices.Max(childWrites) == 1 &&
 			slices.Max(statusWrites) <= maxStatusWrites && most[rejected]+most[reads]+most[otherWrites] == 0,

@@ -20,22 +20,21 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// bareClient writes with nothing in between: no cache, no queue, no comparing.
+// bareClient sends the writes directly, without cache, queue or comparison.
 type bareClient struct {
 	kube   kubernetes.Interface
 	custom rest.Interface
 	bodies *requestBodies
-	// createOnly means that it does the least that makes an application: children are created,
-	// the first status is written, and nobody is told.
+	// createOnly reduces the writes to the minimum: the children and the first status, without events.
 	createOnly bool
 }
 
-// newBareClient has the rights of the operator.
+// newBareClient returns a client with the operator's permissions.
 func newBareClient(s *harness, bodies *requestBodies) *bareClient {
 	return newBareClientFor(s, s.operatorConfig(), bodies)
 }
 
-// newBareClientFor shares one HTTP/2 connection, like the operator, and asks for protobuf.
+// newBareClientFor uses one HTTP/2 connection and protobuf, like the operator.
 func newBareClientFor(s *harness, cfg *rest.Config, bodies *requestBodies) *bareClient {
 	httpClient, err := rest.HTTPClientFor(cfg)
 	s.must(err)
@@ -58,7 +57,7 @@ func customClient(s *harness, cfg *rest.Config, httpClient *http.Client) rest.In
 	return c
 }
 
-// run makes all writes of the AppServices that come, and returns when all are answered.
+// run makes all writes for the AppServices of the channel and returns when all are answered.
 func (b *bareClient) run(s *harness, todo <-chan *appsapi.AppService) {
 	var group sync.WaitGroup
 	events := b.startEventWriters(s)
@@ -81,15 +80,15 @@ func (b *bareClient) run(s *harness, todo <-chan *appsapi.AppService) {
 	close(events)
 }
 
-// startEventWriters writes a few events at a time, like the operator. Nobody's clock waits for them; that
-// they came is checked when it has stopped.
+// startEventWriters writes a few events at a time, like the operator. They are not part of the measured time; their
+// number is verified at the end.
 func (b *bareClient) startEventWriters(s *harness) chan<- *eventsv1.Event {
 	events := make(chan *eventsv1.Event, 100_000)
 	var group sync.WaitGroup
 	for range eventWorkers {
 		group.Go(func() {
 			for e := range events {
-				// A lost one shows when all are counted.
+				// Missing events are detected when they are counted.
 				_, _ = b.kube.EventsV1().Events(e.Namespace).Create(s.Context(), e, metav1.CreateOptions{})
 			}
 		})
@@ -98,8 +97,7 @@ func (b *bareClient) startEventWriters(s *harness) chan<- *eventsv1.Event {
 	return events
 }
 
-// applyAll does it in the order of the operator: children at once, then what is said about
-// them; nobody waits for events.
+// applyAll writes in the order of the operator: the children concurrently, then the status. Events are asynchronous.
 func (b *bareClient) applyAll(ctx context.Context, body *requestBodies, events chan<- *eventsv1.Event) error {
 	if err := b.applyChildren(ctx, body); err != nil {
 		return err
@@ -112,10 +110,10 @@ func (b *bareClient) applyAll(ctx context.Context, body *requestBodies, events c
 	return nil
 }
 
-// operatorApplyOptions is how the operator applies.
-var operatorApplyOptions = metav1.PatchOptions{FieldManager: appsapi.FieldManager, Force: new(true)}
+// operatorApplyOptions are the apply options of the operator.
+var operatorApplyOptions = metav1.PatchOptions{FieldManager: appsapi.DefaultKeys.FieldManager, Force: new(true)}
 
-// applyChildren writes Deployment and Service at the same time.
+// applyChildren writes Deployment and Service concurrently.
 func (b *bareClient) applyChildren(ctx context.Context, body *requestBodies) error {
 	ns, name := body.app.Namespace, body.app.Name
 	var errs [2]error
@@ -143,14 +141,14 @@ func (b *bareClient) reportStatus(ctx context.Context, body *requestBodies, i in
 	return nil
 }
 
-// create makes the children and says once how the application is.
+// create creates the children and writes the status once.
 func (b *bareClient) create(ctx context.Context, body *requestBodies) error {
 	var deployment appsv1.Deployment
 	var service corev1.Service
 	if err := errors.Join(json.Unmarshal([]byte(body.deployment), &deployment), json.Unmarshal([]byte(body.service), &service)); err != nil {
 		return err
 	}
-	deployment.ResourceVersion, service.ResourceVersion = "", "" // with which an apply asks that there be none
+	deployment.ResourceVersion, service.ResourceVersion = "", "" // an apply uses them to require that the object does not exist
 	deployment.UID, service.UID = "", ""
 	ns := body.app.Namespace
 	var errs [2]error
@@ -165,10 +163,10 @@ func (b *bareClient) create(ctx context.Context, body *requestBodies) error {
 
 func (b *bareClient) patchStatus(ctx context.Context, app *appsapi.AppService, patch string) error {
 	return b.custom.Patch(types.JSONPatchType).Namespace(app.Namespace).Resource("appservices").Name(app.Name).SubResource("status").
-		Param("fieldManager", appsapi.FieldManagerStatus).Body([]byte(patch)).Do(ctx).Into(&appsapi.AppService{})
+		Param("fieldManager", appsapi.DefaultKeys.FieldManagerStatus).Body([]byte(patch)).Do(ctx).Into(&appsapi.AppService{})
 }
 
-// verifyDeploymentsObserved checks that the controller-manager has done its part for so many.
+// verifyDeploymentsObserved checks that the controller-manager has observed n Deployments.
 func (s *harness) verifyDeploymentsObserved(n int) {
 	s.Helper()
 	var list appsv1.DeploymentList
@@ -180,11 +178,11 @@ func (s *harness) verifyDeploymentsObserved(n int) {
 		}
 	}
 	if observed < n {
-		s.Errorf("the controller-manager has seen %d Deployments of %d", observed, n)
+		s.Errorf("the controller-manager observed %d Deployments, want %d", observed, n)
 	}
 }
 
-// runBare creates AppServices and writes what belongs to them.
+// runBare creates AppServices and writes their children and status.
 func (s *harness) runBare(b *bareClient, from, to int) {
 	todo := make(chan *appsapi.AppService, to-from)
 	var group sync.WaitGroup

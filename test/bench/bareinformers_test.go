@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// informersEnv makes the test binary play a process that does nothing but listen.
+	// informersEnv makes the test binary run only informers.
 	informersEnv = "BENCH_INFORMERS"
-	// informersReady is what it says when it has everything.
+	// informersReady is printed when the caches are synced.
 	informersReady = "in sync"
 )
 
-// startBareInformers starts a process that keeps what the operator keeps and does nothing with it.
+// startBareInformers starts a process that caches the same objects as the operator without using them.
 func (p *population) startBareInformers() *controlplane.Process {
 	p.Helper()
 	dir := p.TempDir()
@@ -48,16 +48,16 @@ func (p *population) startBareInformers() *controlplane.Process {
 			return process
 		}
 		if time.Now().After(deadline) || process.Pid() == 0 {
-			p.Fatalf("bare informers do not come up: %s", log)
+			p.Fatalf("bare informers are not ready: %s", log)
 		}
 	}
 }
 
-// TestBareInformers is that process. It ends by a signal.
+// TestBareInformers is that process. It runs until a signal.
 func TestBareInformers(t *testing.T) {
 	kubeconfig := os.Getenv(informersEnv)
 	if kubeconfig == "" {
-		t.Skip("a part of P7, in a process of its own")
+		t.Skip("part of P7, runs in a separate process")
 	}
 	must := func(err error) {
 		t.Helper()

@@ -1,16 +1,15 @@
-// Package bench measures how fast the operator is, as a ratio: bare client-go making the
-// same writes to the same API server on the same machine is the limit.
+// Package bench measures the performance of the operator relative to bare client-go, which makes the same writes to the
+// same API server on the same machine.
 //
-//	counted pass   few applications, audit log on     which writes, and what is in them
-//	rounds         every contender, a fresh control   wall time, calls, CPU, memory
-//	               plane each, bare around ours
-//	scenarios      what an operator meets later       figures beside their bounds
+//	counted run    few applications, audit log on     requests and their bodies
+//	rounds         every contender on a new control   wall time, requests, CPU, memory
+//	               plane, bare before and after
+//	scenarios      operation after the installation   figures with their limits
 //
-// The bodies that bare client-go sends are those of the operator, taken from the counted
-// pass. In timed runs all contenders have the same level of priority at the API server.
+// Bare client-go sends the bodies that the operator sent in the counted run. In timed runs all contenders have the same
+// priority level at the API server.
 //
-// Safety rule: nothing is compared that did not end complete; every object is counted
-// after the clock has stopped.
+// Safety rule: only complete results are compared; all objects are counted after the measurement.
 package bench
 
 import (
@@ -27,38 +26,37 @@ import (
 )
 
 var (
-	profileName     = flag.String("profile", "", "what to measure: smoke, quick or full; nothing if empty")
-	onlyPart        = flag.String("only", "", "one scenario alone, for example P9; P1 stands for all that rounds tell, P8 for all of a large population")
-	apps            = flag.Int("apps", 0, "how many applications a burst has; 0 means those of the profile")
-	contenderFilter = flag.String("contenders", "", "who is measured beside bare client-go, for example C1,C2; all of the profile if empty")
-	rounds          = flag.Int("rounds", 0, "how many rounds have to count; 0 means those of the profile")
+	profileName     = flag.String("profile", "", "profile to measure: smoke, quick or full; empty skips the benchmark")
+	onlyPart        = flag.String("only", "", "measure only this scenario, for example P9; P1 selects all figures of rounds, P8 all figures of a large population")
+	apps            = flag.Int("apps", 0, "number of applications of a burst; 0 means that of the profile")
+	contenderFilter = flag.String("contenders", "", "contenders to measure in addition to bare client-go, for example C1,C2; empty means all of the profile")
+	rounds          = flag.Int("rounds", 0, "number of valid rounds; 0 means that of the profile")
 )
 
-// What the operator does at the same time by default, and so bare client-go.
+// The default concurrency of the operator, used for bare client-go, too.
 const (
 	workers      = 32
 	eventWorkers = 4
 )
 
-// maxAttempts is how many rounds may be played for one that counts. Every second one that does not
-// takes a third of the time.
+// maxAttempts is the maximum number of rounds per valid round. Half of the discarded rounds stop after a third of the
+// time.
 const maxAttempts = 3
 
-// profile is how much is measured.
+// profile defines the extent of a run.
 type profile struct {
 	apps, auditedApps, rounds int
-	peers                     []string // beside bare client-go
-	thorough                  bool     // with what only explains (bare creates, what each peer asks for), and with slow scenarios
+	peers                     []string // in addition to bare client-go
+	thorough                  bool     // include explanatory measurements (bare creates, requests of each peer) and slow scenarios
 	fsync                     bool
-	singleRun                 bool          // the bare engine and the operator run once each: enough for what is far off
-	maxSpread                 float64       // how far the two runs of the bare engine in a round may be apart, at an equal pace of the machine
+	singleRun                 bool          // the bare client and the operator run once each: sufficient for coarse limits
+	maxSpread                 float64       // maximum normalized spread of the two bare runs of a round
 	scenarios                 *scenarioSize // none if nil
-	populationSizes           []int         // of a population that grows
-	idleDuration              time.Duration // that it is left alone for
+	populationSizes           []int         // of a growing population
+	idleDuration              time.Duration // duration of the idle measurement
 }
 
-// CI is never quiet, so that a smoke test throws nothing away; a quick run is one round that
-// takes seconds, of which little is left to throw away.
+// CI is always noisy, so that a smoke run discards no round; a quick run has a single short round.
 var profiles = map[string]profile{
 	"smoke": {apps: 150, auditedApps: 20, rounds: 1, singleRun: true, maxSpread: 2},
 	"quick": {apps: 120, auditedApps: 30, rounds: 1, peers: []string{"C2", "C4t", "C5"}, fsync: true, maxSpread: 0.25, scenarios: &smallScenarioSize, populationSizes: []int{100, 300}, idleDuration: 10 * time.Second},
@@ -68,7 +66,7 @@ var profiles = map[string]profile{
 func TestBench(t *testing.T) {
 	p, ok := profiles[*profileName]
 	if !ok {
-		t.Skip("a measurement, not a test: make bench PROFILE=quick runs it")
+		t.Skip("benchmark: run make bench PROFILE=quick")
 	}
 	if *rounds > 0 {
 		p.rounds = *rounds
@@ -87,11 +85,11 @@ func TestBench(t *testing.T) {
 	printSummary(t, r)
 }
 
-// measureRounds measures all contenders, until as many rounds count as have to.
+// measureRounds measures all contenders until there are enough valid rounds.
 func measureRounds(t *testing.T, r *results.Run, p profile) {
 	all := prepareContenders(t, r, p)
 	if all == nil {
-		t.Fatal("without the operator's requests there is nothing to compare with")
+		t.Fatal("the operator's requests were not recorded")
 	}
 	for attempts := 0; r.ValidRounds() < p.rounds && attempts < maxAttempts*p.rounds; attempts++ {
 		round := measureRound(t, all, p, len(r.Rounds))
@@ -102,19 +100,19 @@ func measureRounds(t *testing.T, r *results.Run, p profile) {
 		saveRun(t, r)
 	}
 	if n := r.ValidRounds(); n < p.rounds {
-		t.Errorf("%d rounds of %d count: in the others the two bare runs were more than %.0f %% apart, at an equal pace of the machine; go on with -resume when the machine is quiet", n, p.rounds, 100*p.maxSpread)
+		t.Errorf("got %d valid rounds, want %d: in the others the normalized spread of the bare runs exceeded %.0f %%; continue with -resume when the machine is idle", n, p.rounds, 100*p.maxSpread)
 	}
 }
 
-// measureWithoutFsync is P1 once more, where no disk is waited for.
+// measureWithoutFsync repeats P1 with an etcd that does not wait for the disk.
 func measureWithoutFsync(t *testing.T, r *results.Run, p profile) {
 	p.peers, p.thorough = nil, false
 	all := prepareContenders(t, &results.Run{}, p)
 	if len(all) < 2 {
-		t.Fatal("without the operator's requests there is nothing to compare with")
+		t.Fatal("the operator's requests were not recorded")
 	}
 	var wallSeconds []float64
-	for i, c := range []contender{all[0], all[1], all[1], all[0]} { // bare, ours, ours, bare
+	for i, c := range []contender{all[0], all[1], all[1], all[0]} { // bare, operator, operator, bare
 		t.Run(fmt.Sprintf("%d %s", i+1, c.ID), func(t *testing.T) {
 			wallSeconds = append(wallSeconds, measureContender(t, c, p.apps, false).WallSeconds)
 		})
@@ -122,13 +120,13 @@ func measureWithoutFsync(t *testing.T, r *results.Run, p profile) {
 	if len(wallSeconds) == 4 {
 		r.Figures = append(r.Figures, results.Figure{
 			Row: "P1", Name: "wall, Holdfast / " + results.BareContender + ", etcd without fsync", Value: (wallSeconds[1] + wallSeconds[2]) / (wallSeconds[0] + wallSeconds[3]),
-			Note: fmt.Sprintf("one round, by the clock: bare %.1f and %.1f s, Holdfast %.1f and %.1f s", wallSeconds[0], wallSeconds[3], wallSeconds[1], wallSeconds[2]),
+			Note: fmt.Sprintf("one round, wall time: bare %.1f and %.1f s, Holdfast %.1f and %.1f s", wallSeconds[0], wallSeconds[3], wallSeconds[1], wallSeconds[2]),
 		})
 	}
 }
 
-// prepareContenders are all that are measured, bare first. Each is counted once; the operator's own
-// requests are what the bare ones send.
+// prepareContenders returns all contenders, bare first, and counts the requests of each. The bare ones send the
+// operator's requests.
 func prepareContenders(t *testing.T, r *results.Run, p profile) (all []contender) {
 	var bodies *requestBodies
 	count := func(c contender) {
@@ -170,7 +168,7 @@ func prepareContenders(t *testing.T, r *results.Run, p profile) (all []contender
 }
 
 func recordRequests(r *results.Run, contender string, events audit.Events, apps int) {
-	r.Requests = slices.DeleteFunc(r.Requests, func(q results.Requests) bool { return q.Contender == contender }) // of an earlier sitting
+	r.Requests = slices.DeleteFunc(r.Requests, func(q results.Requests) bool { return q.Contender == contender }) // from an earlier run
 	for _, row := range events.Count() {
 		r.Requests = append(r.Requests, results.Requests{
 			Contender: contender, Resource: row.Resource, Verb: row.Verb, Accepted: row.Accepted, Rejected: row.Rejected,
@@ -179,11 +177,9 @@ func recordRequests(r *results.Run, contender string, events audit.Events, apps 
 	}
 }
 
-// measureRound measures every contender. The bare engine and the operator run as in ABBA, so that a
-// machine that becomes faster or slower does so for both. The others come after them, and in every
-// second round before them and in the opposite order: with one run each, they have no other way to
-// share what the machine does. If the two bare runs differ by more than the pace of the machine, the
-// rest of the round is not worth its time.
+// measureRound measures every contender. The bare client and the operator run in the order ABBA, so that a change of the
+// machine's speed affects both. The others run after them, or, in every second round, before them in reverse order,
+// because each runs only once. If the normalized spread of the bare runs is too large, the rest of the round is skipped.
 func measureRound(t *testing.T, all []contender, p profile, number int) results.Round {
 	var first, others []contender
 	for _, c := range all {
@@ -221,7 +217,7 @@ func measureRound(t *testing.T, all []contender, p profile, number int) results.
 	last := bare[len(bare)-1]
 	round.Spread, round.NormalizedSpread = results.RelativeDifference(bare[0], last, results.WallTime), results.RelativeDifference(bare[0], last, results.NormalizedWall)
 	if round.Discarded = round.NormalizedSpread > p.maxSpread; round.Discarded {
-		fmt.Printf("round %d is thrown away: its bare runs are %.0f %% apart, at an equal pace of the machine %.0f %%\n", number+1, 100*round.Spread, 100*round.NormalizedSpread)
+		fmt.Printf("round %d is discarded: spread of the bare runs %.0f %%, normalized %.0f %%\n", number+1, 100*round.Spread, 100*round.NormalizedSpread)
 		return round
 	}
 	for _, c := range after {
@@ -236,13 +232,12 @@ func reversed(all []contender) []contender {
 	return out
 }
 
-// checkSmokeBounds fails where no noise of a machine can be the reason: a request too many, or a time that
-// is far from what it was.
+// checkSmokeBounds fails only for results that noise cannot explain: an additional request, or a large change of a time.
 func checkSmokeBounds(t *testing.T, all []results.Figure) {
 	const maxWallRatio = 2.5
 	for _, f := range all {
 		if f.Row == "P2" && f.Verdict() == results.Missed || f.Row == "P1" && f.Must != nil && f.Value > maxWallRatio {
-			t.Errorf("%s %s: %.3g, where at most %.3g is wanted", f.Row, f.Name, f.Value, *f.Must)
+			t.Errorf("%s %s: got %.3g, want at most %.3g", f.Row, f.Name, f.Value, *f.Must)
 		}
 	}
 }

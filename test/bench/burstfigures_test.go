@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// peerWallGoals is what a ratio to a peer should be at most; it must be less than one with all of them.
+// peerWallGoals are the target ratios to a peer; the required ratio is 1.
 var peerWallGoals = map[string]float64{"C4": 1.0 / 20, "C4t": 1.0 / 3}
 
-// peerRequestGoals is what share of a peer's requests Holdfast should make at most.
+// peerRequestGoals are the target shares of a peer's requests.
 var peerRequestGoals = map[string]float64{"C4": 1.0 / 4, "C4t": 1.0 / 4, "C4e": 1.0 / 4, "C5": 1.0 / 2}
 
-// burstFigures are the figures of P1, P2 and P14, and of the CPU.
+// burstFigures returns the figures of P1, P2, P14 and CPU.
 func burstFigures(r *results.Run) []results.Figure {
 	ours := "Holdfast / " + results.BareContender
 	out := []results.Figure{
@@ -31,13 +31,13 @@ func burstFigures(r *results.Run) []results.Figure {
 			goal = peerGoal
 		}
 		out = append(out, ratioFigure("P1", "wall, "+name, r.WallRatios("C1", c.ID)).WithBounds(1, goal))
-		if !strings.HasPrefix(c.ID, "C4") { // which waits: its time does not follow the pace of the cores
+		if !strings.HasPrefix(c.ID, "C4") { // C4 mostly waits: its time does not depend on the speed of the cores
 			out = append(out, ratioFigure("P1", "wall at equal pace, "+name, r.Ratios("C1", c.ID, results.NormalizedWallBy("controller-manager"))).WithBounds(1, goal))
 		}
 		out = append(out,
 			ratioFigure("P14", "CPU of all, "+name, r.Ratios("C1", c.ID, totalCPU)))
 		if share, ok := peerRequestGoals[c.ID]; ok && requestsPerApp(r, c.ID) > 0 {
-			out = append(out, results.Figure{Row: "P2", Name: "requests, " + name, Value: requestsPerApp(r, "C1") / requestsPerApp(r, c.ID), Note: "of the audited run"}.WithGoal(share))
+			out = append(out, results.Figure{Row: "P2", Name: "requests, " + name, Value: requestsPerApp(r, "C1") / requestsPerApp(r, c.ID), Note: "from the audit log"}.WithGoal(share))
 		}
 	}
 	return append(append(out, requestFigures(r)...),
@@ -50,16 +50,16 @@ func burstFigures(r *results.Run) []results.Figure {
 	)
 }
 
-// totalCPU is the CPU of all that take part, with what comes after the clock.
+// totalCPU returns the CPU time of all processes, including work after the measured time.
 func totalCPU(s results.Sample) float64 { return usage(s.CPUSeconds).total() }
 
-// ratioFigure is the one in the middle, and says how far the others are.
+// ratioFigure returns the median, with the range in the note.
 func ratioFigure(row, name string, all []float64) results.Figure {
 	low, high := results.MinMax(all)
 	return results.Figure{Row: row, Name: name, Value: results.Median(all), Note: fmt.Sprintf("%d rounds, %.2f to %.2f", len(all), low, high)}
 }
 
-// requestFigures are the figures of P2.
+// requestFigures returns the figures of P2.
 func requestFigures(r *results.Run) []results.Figure {
 	writes, reads := 0.0, 0.0
 	for _, q := range r.Requests {
@@ -80,7 +80,7 @@ func requestFigures(r *results.Run) []results.Figure {
 	}
 }
 
-// requestsPerApp is how many somebody made per application, whatever for.
+// requestsPerApp returns all requests of a contender per application.
 func requestsPerApp(r *results.Run, contender string) float64 {
 	sum := 0.0
 	for _, q := range r.Requests {

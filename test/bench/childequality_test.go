@@ -14,15 +14,14 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// verifySameChildren checks that somebody's Deployment and Service are those that the operator makes: a smaller
-// Deployment is cheaper with every write of the controller-manager, its ReplicaSet, too. What the
-// operator keeps for its own books is not asked of others, and they may have more labels, and their own
-// name in one.
+// verifySameChildren checks that a contender creates the same Deployment and Service as the operator: a smaller
+// Deployment makes every write cheaper, also for the controller-manager. Annotations for the operator's own use are not
+// required, additional labels are allowed, and one label may have another value.
 func (s *harness) verifySameChildren(bodies *requestBodies) {
 	s.Helper()
 	app := s.kind.newObject(0)
 	s.must(s.Get(s.Context(), client.ObjectKeyFromObject(app), app))
-	// The same name, so that all is the same, in a namespace where it is free.
+	// The same name in another namespace, so that the objects are equal.
 	const otherNamespace = "default"
 	reference := bodies.forApp(&appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: otherNamespace, Name: app.GetName(), UID: app.GetUID()}})
 	kube, dryRun := newBareClient(s, bodies).kube, operatorApplyOptions
@@ -30,7 +29,7 @@ func (s *harness) verifySameChildren(bodies *requestBodies) {
 
 	want, err := kube.AppsV1().Deployments(otherNamespace).Patch(s.Context(), app.GetName(), types.ApplyPatchType, []byte(reference.deployment), dryRun)
 	s.must(err)
-	delete(want.Spec.Template.Annotations, appsapi.AnnotationConfigHash)
+	delete(want.Spec.Template.Annotations, appsapi.DefaultKeys.ConfigHash)
 	have := &appsv1.Deployment{}
 	s.must(s.Get(s.Context(), client.ObjectKeyFromObject(app), have))
 	s.compareObjects(want, want.Spec, have, have.Spec)
@@ -48,19 +47,19 @@ func (s *harness) verifySameChildren(bodies *requestBodies) {
 func (s *harness) compareObjects(want client.Object, wantSpec any, have client.Object, haveSpec any) {
 	s.Helper()
 	labels := have.GetLabels()
-	if _, ok := labels[appsapi.LabelManagedBy]; ok { // some put their own name there
+	if _, ok := labels[appsapi.LabelManagedBy]; ok { // some contenders set their own name there
 		labels[appsapi.LabelManagedBy] = want.GetLabels()[appsapi.LabelManagedBy]
 	}
 	maps.DeleteFunc(labels, func(key, _ string) bool { _, desired := want.GetLabels()[key]; return !desired })
 	if diff := cmp.Diff(want.GetLabels(), labels); diff != "" {
-		s.Errorf("labels of %T %s are not those that Holdfast gives it:\n%s", have, have.GetName(), diff)
+		s.Errorf("labels of %T %s differ from those of Holdfast:\n%s", have, have.GetName(), diff)
 	}
 	if diff := cmp.Diff(s.toJSONMap(wantSpec), s.toJSONMap(haveSpec)); diff != "" {
-		s.Errorf("%T %s is not what Holdfast makes:\n%s", have, have.GetName(), diff)
+		s.Errorf("%T %s differs from that of Holdfast:\n%s", have, have.GetName(), diff)
 	}
 }
 
-// toJSONMap is as the API server would send it: no difference between empty and none.
+// toJSONMap converts to the API server's encoding, in which empty and unset are equal.
 func (s *harness) toJSONMap(spec any) (out map[string]any) {
 	s.Helper()
 	content, err := json.Marshal(spec)

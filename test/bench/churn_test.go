@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// maxChurnP99 is how long 99 of 100 changes may take, in ms, for a rate to be held.
+	// maxChurnP99 is the maximum p99 latency of changes, in ms, at a sustainable rate.
 	maxChurnP99 = 250
-	// churnTypicalRate is that of 900 applications that are each edited once a minute, and 1.2 that
-	// come and 0.2 that go per second. A slow machine begins below that.
+	// churnTypicalRate corresponds to 900 applications that are edited once a minute, 1.2 creations and 0.2 deletions
+	// per second. A slow machine starts below that.
 	churnTypicalRate = 16.4
 	churnStartRate   = churnTypicalRate / 4
-	churnMaxRate     = 2000 // changes per second; no machine of this kind comes near
+	churnMaxRate     = 2000 // changes per second; beyond the capacity of such machines
 )
 
-// A turn has the proportions of the usual rate: 75 edits, 6 that come and 1 that goes.
+// A cycle has the proportions of the typical rate: 75 edits, 6 creations and 1 deletion.
 const (
 	churnCycle       = 82
 	churnCycleCreate = 14 // every 14th
 	churnCycleDelete = 41 // the 41st
 )
 
-// measureChurn is P4: changes come ever faster until they take too long.
+// measureChurn measures P4: the rate of changes increases until latencies are too high.
 func measureChurn(t *testing.T, size scenarioSize) []results.Figure {
 	s := newOperatorHarness(t)
 	c := newChurnLoad(s)
@@ -50,7 +50,7 @@ func measureChurn(t *testing.T, size scenarioSize) []results.Figure {
 		}
 		sustained = step
 	}
-	note := fmt.Sprintf("steps of %s, each %.2f times the one before", size.churnStepTime, size.churnFactor)
+	note := fmt.Sprintf("steps of %s, each with %.2f times the rate of the previous one", size.churnStepTime, size.churnFactor)
 	out := []results.Figure{{Row: "P4", Name: "highest rate with p99 <= 250 ms", Value: sustained.rate, Unit: "changes/s", Note: note}}
 	if sustained.rate > 0 {
 		out = append(out, results.Figure{
@@ -59,30 +59,30 @@ func measureChurn(t *testing.T, size scenarioSize) []results.Figure {
 		})
 		out = append(out, sustained.changeLatencies.figures("P4", "change to Deployment as desired at that rate")...)
 	}
-	if len(sustained.deletionLatencies) > 0 { // in a short step nobody may have gone
+	if len(sustained.deletionLatencies) > 0 { // a short step may have no deletion
 		out = append(out, results.Figure{
 			Row: "P4", Name: "deletion to Deployment gone, p99", Value: sustained.deletionLatencies.percentile(0.99), Unit: "ms",
-			Note: "the work of Kubernetes' garbage collector; not part of the bound",
+			Note: "deleted by the garbage collector; not part of the limit",
 		})
 	}
 	return append(out, s.externalCPU("P4", before, start))
 }
 
-// churnStepTime is what became of one rate.
+// churnStep is the result of one rate.
 type churnStep struct {
 	rate, changes, cpu, seconds        float64
 	changeLatencies, deletionLatencies latencies
 }
 
-// churnLoad knows which applications there are, and what their Deployments should be.
+// churnLoad knows the existing applications and the desired state of their Deployments.
 type churnLoad struct {
 	*harness
 	changes, deletions *stopwatch
 
 	mu    sync.Mutex
 	next  int        // number of the next AppService
-	queue []churnApp // the one that was changed the longest ago comes first
-	// versions that no Deployment was seen to have yet, by AppService.
+	queue []churnApp // least recently changed first
+	// pending are the versions that were not observed in a Deployment yet, by AppService.
 	pending map[string][]int
 }
 
@@ -97,8 +97,7 @@ func newChurnLoad(s *harness) *churnLoad {
 	return c
 }
 
-// imageFor carries the version that it is of: a Deployment that has a later one than somebody
-// waits for is as good.
+// imageFor encodes the version in the tag: a Deployment with a later version completes all earlier ones.
 func imageFor(version int) string { return fmt.Sprintf("shop/web:%d", version) }
 
 func imageVersion(d *appsv1.Deployment) int {
@@ -112,7 +111,7 @@ func imageVersion(d *appsv1.Deployment) int {
 
 func changeKey(name string, version int) string { return fmt.Sprintf("%s:%d", name, version) }
 
-// add takes an AppService that exists into the line.
+// add appends an existing AppService to the queue.
 func (c *churnLoad) add(app *appsapi.AppService) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +119,7 @@ func (c *churnLoad) add(app *appsapi.AppService) {
 	c.queue = append(c.queue, churnApp{client.ObjectKeyFromObject(app), 1})
 }
 
-// observe notes what the watch shows.
+// observe processes an event of the watch.
 func (c *churnLoad) observe(eventType watch.EventType, d *appsv1.Deployment) {
 	version := imageVersion(d)
 	c.mu.Lock()
@@ -144,7 +143,7 @@ func (c *churnLoad) observe(eventType watch.EventType, d *appsv1.Deployment) {
 	c.pending[d.Name] = remaining
 }
 
-// runStep makes changes at a rate and returns when all of them were seen.
+// runStep makes changes at a rate and returns when all of them were observed.
 func (c *churnLoad) runStep(rate float64, d time.Duration) churnStep {
 	c.Helper()
 	n := arrivals(rate, d)
@@ -171,7 +170,7 @@ func (c *churnLoad) runStep(rate float64, d time.Duration) churnStep {
 	}
 }
 
-// expect starts the clock of a version.
+// expect starts the measurement of a version.
 func (c *churnLoad) expect(name string, version int, due time.Time) {
 	c.pending[name] = append(c.pending[name], version)
 	c.changes.start(changeKey(name, version), due)
@@ -203,15 +202,14 @@ func (c *churnLoad) edit(due time.Time) error {
 	app.Namespace, app.Name = entry.name.Namespace, entry.name.Name
 	patch := fmt.Appendf(nil, `{"spec":{"image":%q}}`, imageFor(entry.version))
 	err := c.Patch(c.Context(), app, client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsNotFound(err) { // so late that it was deleted meanwhile
+	if apierrors.IsNotFound(err) { // deleted meanwhile because of a long delay
 		c.changes.drop(changeKey(entry.name.Name, entry.version))
 		return nil
 	}
 	return err
 }
 
-// remove deletes the one that has been left alone the longest: unless the rate is far too
-// high, no edit of it is under way.
+// remove deletes the least recently changed AppService: unless the rate is far too high, it has no pending edit.
 func (c *churnLoad) remove(due time.Time) error {
 	c.mu.Lock()
 	entry := c.queue[0]

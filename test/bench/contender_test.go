@@ -15,39 +15,38 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// contender is one way to make what users declared.
+// contender is a program that creates the children of applications.
 type contender struct {
 	results.Contender
-	// prepare starts it. What it returns declares applications and returns when all of them
-	// are what was declared.
+	// prepare starts the contender. The returned function creates applications and waits until all are ready.
 	prepare func(s *harness) (bringUp func(from, to int))
-	// writesEvents says that it tells about each application what the operator tells.
+	// writesEvents means that it writes the same events as the operator.
 	writesEvents bool
-	// user is whom the API server sees.
+	// user is its user name.
 	user string
-	// reference has what the operator writes, which the children are held against; nil for who sends just that.
+	// reference are the operator's requests, to compare the children with; nil if it sends exactly these.
 	reference *requestBodies
 }
 
-// bareApply is the limit: the writes of the operator, and nothing else.
+// bareApply makes only the writes of the operator: it is the reference.
 func bareApply(bodies *requestBodies) contender {
 	return contender{
-		Contender:    results.Contender{ID: results.BareContender, Name: "bare client-go, apply", About: "The same writes as Holdfast's, with nothing in between: no cache, no queue, no comparing."},
+		Contender:    results.Contender{ID: results.BareContender, Name: "bare client-go, apply", About: "The same writes as Holdfast, sent directly: no cache, no queue, no comparison."},
 		writesEvents: true, user: operator.User,
 		prepare: func(s *harness) func(int, int) {
 			b := newBareClient(s, bodies)
 			return func(from, to int) {
 				s.runBare(b, from, to)
-				s.waitAllReady(to) // the clock stops for all when a watch has seen that all are Ready
+				s.waitAllReady(to) // the measurement ends for all contenders when a watch has observed that all are Ready
 			}
 		},
 	}
 }
 
-// bareCreate is what those do who never look again.
+// bareCreate creates the objects without any later check.
 func bareCreate(bodies *requestBodies) contender {
 	return contender{
-		Contender: results.Contender{ID: "C0", Name: "bare client-go, create", About: "Creates the children and writes a status once; its clock stops when all is answered, as it never says Ready."},
+		Contender: results.Contender{ID: "C0", Name: "bare client-go, create", About: "Creates the children and writes a status once. The measurement ends with the last response, because it never reports Ready."},
 		user:      operator.User,
 		prepare: func(s *harness) func(int, int) {
 			b := newBareClient(s, bodies)
@@ -57,10 +56,9 @@ func bareCreate(bodies *requestBodies) contender {
 	}
 }
 
-// holdfastContender is the operator.
 func holdfastContender() contender {
 	return contender{
-		Contender:    results.Contender{ID: "C1", Name: "Holdfast", About: "The operator of this repository, alone and so without leader election; otherwise with the flags and the environment it is installed with."},
+		Contender:    results.Contender{ID: "C1", Name: "Holdfast", About: "The operator of this repository as installed, but without leader election."},
 		writesEvents: true, user: operator.User,
 		prepare: func(s *harness) func(int, int) {
 			env, _ := operator.ManifestSettings(s)
@@ -77,11 +75,11 @@ func (s *harness) createAndWait(from, to int) {
 	s.waitAllReady(to)
 }
 
-// peerContender is a program of somebody else, or one that we wrote as the literature teaches it.
+// peerContender is a third-party program, or a program for the benchmark that follows a documented pattern.
 func peerContender(id, name, about string) contender {
 	p, err := peers.ByName(name)
 	if err != nil {
-		panic(err) // a name in this file
+		panic(err) // the names are constants in this file
 	}
 	return contender{
 		Contender: results.Contender{ID: id, Name: name, About: about}, user: p.User(),
@@ -90,7 +88,7 @@ func peerContender(id, name, about string) contender {
 			if p.Kind.Kind == "AppService" {
 				return s.createAndWait
 			}
-			s.restartControllerManager() // with the kind that it has just defined
+			s.restartControllerManager() // so that it knows the newly defined kind
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(p.Kind.GroupVersion().WithKind(p.Kind.Kind + "List"))
 			s.kind = applicationKind{
@@ -112,25 +110,25 @@ func peerContender(id, name, about string) contender {
 	}
 }
 
-// allPeers are those that everything is compared with.
+// allPeers are all peers of the comparison.
 func allPeers() []contender {
 	return []contender{
-		peerContender("C2", "sample", "The pattern of the sample-controller, written by us as the literature teaches it: typed informers, a workqueue, create what is missing, update what differs, status and an event on every pass."),
-		peerContender("C3", "kubebuilder", "The pattern of the kubebuilder book, written by us as it is taught: a finalizer, CreateOrUpdate for each child, status on every pass."),
-		peerContender("C4", "kro-stock", "kro v0.9.4 as it is released, with a ResourceGraphDefinition."),
+		peerContender("C2", "sample", "The sample-controller pattern, implemented for this benchmark as documented: typed informers, a workqueue, create missing objects, update different ones, write status and an event in every reconciliation."),
+		peerContender("C3", "kubebuilder", "The pattern of the kubebuilder book, implemented for this benchmark as documented: a finalizer, CreateOrUpdate for each child, a status update in every reconciliation."),
+		peerContender("C4", "kro-stock", "kro v0.9.4 as released, with a ResourceGraphDefinition."),
 		peerContender("C4t", "kro-tuned", "The same with as many workers as Holdfast and a requeue of 100 ms instead of 3 s."),
-		peerContender("C4e", "kro-events", "The same, woken by events alone; what fails is then not tried again."),
-		peerContender("C5", "fluxssa", "The apply engine of Flux (fluxcd/pkg/ssa v0.78.0) with the least possible controller around it. Ready means applied: it waits for nothing."),
+		peerContender("C4e", "kro-events", "The same, triggered only by events; failures are not retried."),
+		peerContender("C5", "fluxssa", "The apply engine of Flux (fluxcd/pkg/ssa v0.78.0) in a minimal controller. Ready means applied: it does not wait for the Deployment."),
 	}
 }
 
-// measureContender brings up applications on a control plane of their own. With fsync etcd is as durable as
-// in production; without, the disk of this machine is not measured.
+// measureContender creates applications on a new control plane. With fsync etcd is as durable as in production; without,
+// the disk of the machine has no effect.
 func measureContender(t *testing.T, c contender, n int, fsync bool) results.Sample {
 	s := newHarness(t, controlplane.Options{Fsync: fsync})
 	s.countCalls(c.user)
 	bringUp := c.prepare(s)
-	s.waitAllIdle() // who needs longer to prepare has given the control plane more time
+	s.waitAllIdle() // a longer preparation would give the control plane more time to become idle
 	calls, revision, etcd := s.calls(), s.etcdRevision(), s.etcdSizeMB()
 	before := s.usage()
 	var out results.Sample
@@ -142,14 +140,14 @@ func measureContender(t *testing.T, c contender, n int, fsync bool) results.Samp
 	if s.Failed() {
 		s.FailNow()
 	}
-	s.waitAllIdle() // the controller-manager may be behind, and the last events are on their way
+	s.waitAllIdle() // the controller-manager may lag behind, and events are asynchronous
 	out.CPUSeconds = s.usage().since(before)
 	out.Calls, out.Revisions = s.calls()-calls, s.etcdRevision()-revision
 	out.EtcdMB = s.etcdSizeMB() - etcd
 	s.verifyDeploymentsObserved(n)
 	s.verify(c, n)
 	if s.Failed() {
-		s.FailNow() // who has not made everything was not measured
+		s.FailNow() // an incomplete result is not a measurement
 	}
 	if s.measuredProcess != nil {
 		out.PeakRSSMB, _ = residentMemory(t, s.measuredProcess.Pid())
@@ -158,8 +156,8 @@ func measureContender(t *testing.T, c contender, n int, fsync bool) results.Samp
 	return out
 }
 
-// countRequests lets a contender bring up applications while every request is written down. The
-// first of the applications tells which of them were for it.
+// countRequests creates applications with the audit log enabled. It returns the requests and the first application,
+// which identifies its own requests.
 func countRequests(t *testing.T, c contender, n int) (audit.Events, client.Object) {
 	s := newHarness(t, controlplane.Options{Audit: true})
 	log, err := audit.Open(s.plane.AuditLog())
@@ -178,7 +176,7 @@ func countRequests(t *testing.T, c contender, n int) (audit.Events, client.Objec
 	return all.By(c.user), first
 }
 
-// verify shows that nothing is compared that is not the same.
+// verify checks that the results are equal.
 func (s *harness) verify(c contender, n int) {
 	s.Helper()
 	s.verifyChildren(n)

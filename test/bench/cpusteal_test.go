@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// stealInterval is how often is looked at what other machines of the same host take.
+// stealInterval is the sampling interval of CPU steal.
 const stealInterval = 5 * time.Second
 
-// stealMonitor watches how much of this machine its host gives to others. A mean over minutes hides the seconds in
-// which nothing ran at all.
+// stealMonitor samples CPU steal. A mean over minutes would hide seconds without any CPU.
 type stealMonitor struct {
 	mu      sync.Mutex
 	samples []stealSample
 }
 
-// stealSample is how many cores were stolen in the time before.
+// stealSample is the number of stolen cores in an interval.
 type stealSample struct {
 	at    time.Time
 	cores float64
 }
 
-// startStealMonitor looks until the context ends.
+// startStealMonitor samples until the context ends.
 func startStealMonitor(ctx context.Context) *stealMonitor {
 	t := &stealMonitor{}
 	go func() {
@@ -47,7 +46,7 @@ func startStealMonitor(ctx context.Context) *stealMonitor {
 	return t
 }
 
-// peak is the most that was stolen in any of the times since.
+// peak returns the maximum since a time.
 func (t *stealMonitor) peak(since time.Time) float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +59,7 @@ func (t *stealMonitor) peak(since time.Time) float64 {
 	return most
 }
 
-// stolenSeconds is how much CPU was stolen since the machine was started; 0 where that is not told.
+// stolenSeconds returns the CPU steal time since boot; 0 if it is not reported.
 func stolenSeconds() float64 {
 	content, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -22,23 +22,23 @@ import (
 
 const driftsPerSecond = 5
 
-// What somebody else puts in the place of what the operator holds.
+// The values of the other client.
 const (
 	foreignImage = "somebody/else:1"
 	foreignPort  = 9999
 )
 
-// drift is something that another client does to a child.
+// drift is a change of a child by another client.
 type drift struct {
 	name  string
 	child func(metav1.ObjectMeta) client.Object
-	patch string // "" deletes it
+	patch string // "" deletes the child
 }
 
 func newDeployment(meta metav1.ObjectMeta) client.Object { return &appsv1.Deployment{ObjectMeta: meta} }
 func newService(meta metav1.ObjectMeta) client.Object    { return &corev1.Service{ObjectMeta: meta} }
 
-// drifts take turns.
+// drifts are used in turn.
 var drifts = []drift{
 	{"image of the Deployment", newDeployment, fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, foreignImage)},
 	{"Deployment deleted", newDeployment, ""},
@@ -46,9 +46,8 @@ var drifts = []drift{
 	{"Service deleted", newService, ""},
 }
 
-// measureDrift is P9: children change or vanish, and a watch tells when they are as declared
-// again. What a repair costs is counted twice: by the API server while it happens, and by
-// the audit log, kind by kind, on a control plane of its own.
+// measureDrift measures P9: children are changed or deleted, and a watch observes their correction. The cost is measured
+// twice: by the API server during the load, and per kind with the audit log on a separate control plane.
 func measureDrift(t *testing.T, size scenarioSize) []results.Figure {
 	var out []results.Figure
 	t.Run("latency", func(t *testing.T) { out = append(out, measureRepairLatency(t, size)...) })
@@ -68,7 +67,7 @@ func measureRepairLatency(t *testing.T, size scenarioSize) []results.Figure {
 		}
 	})
 	d.waitRepaired()
-	time.Sleep(settleTime) // the last events are on their way
+	time.Sleep(settleTime) // events are asynchronous
 	callsPerRepair := float64(s.calls()-calls) / float64(size.driftApps)
 	external := s.externalCPU("P9", before, start)
 	s.Logf("repairs: %s, %.2f calls each", latencies(d.sinceDue), callsPerRepair)
@@ -76,10 +75,10 @@ func measureRepairLatency(t *testing.T, size scenarioSize) []results.Figure {
 	out[1] = out[1].WithBounds(500, 50).DisturbedBy(external)
 	out = append(out, latencies(d.sinceSeen).figures("P9", "drift seen to repair seen, both by the watch")...)
 	return append(out,
-		results.Figure{Row: "P9", Name: "all calls per repair", Value: callsPerRepair, Note: "status and events included; counted by the API server"}, external)
+		results.Figure{Row: "P9", Name: "all calls per repair", Value: callsPerRepair, Note: "including status and events; counted by the API server"}, external)
 }
 
-// driftTracker is what was done to children and is not repaired yet.
+// driftTracker tracks changes of children that are not corrected yet.
 type driftTracker struct {
 	*harness
 	mu                  sync.Mutex
@@ -103,7 +102,7 @@ func newDriftTracker(s *harness) *driftTracker {
 	return d
 }
 
-// observe notes when the damage is seen, and when it is not seen any more.
+// observe records when a change is observed, and when its correction is.
 func (d *driftTracker) observe(key string, drifted bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,7 +111,7 @@ func (d *driftTracker) observe(key string, drifted bool) {
 	case entry == nil:
 	case drifted && entry.seen.IsZero():
 		entry.seen = time.Now()
-	case !drifted && !entry.seen.IsZero(): // before that it is an event about the time before
+	case !drifted && !entry.seen.IsZero(): // before that, the event is older than the change
 		d.sinceDue = append(d.sinceDue, time.Since(entry.due))
 		d.sinceSeen = append(d.sinceSeen, time.Since(entry.seen))
 		delete(d.pending, key)
@@ -138,13 +137,13 @@ func (d *driftTracker) waitRepaired() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for key, entry := range d.pending {
-			return fmt.Sprintf("%d are open, %s is (seen: %t)", len(d.pending), key, !entry.seen.IsZero())
+			return fmt.Sprintf("%d are not corrected, for example %s (change observed: %t)", len(d.pending), key, !entry.seen.IsZero())
 		}
 		return ""
 	})
 }
 
-// measureRepairCalls reads from the audit log what a repair of each kind costs.
+// measureRepairCalls reads the cost of a correction of each kind from the audit log.
 func measureRepairCalls(t *testing.T, size scenarioSize) []results.Figure {
 	s := newHarness(t, controlplane.Options{Audit: true})
 	log, err := audit.Open(s.plane.AuditLog())
@@ -176,19 +175,19 @@ func measureRepairCalls(t *testing.T, size scenarioSize) []results.Figure {
 	}
 	kinds := float64(len(drifts))
 	return append(out,
-		results.Figure{Row: "P9", Name: "writes per repair", Value: writes / kinds, Note: "the mean of these four; a write is refused, and made again, when the controller-manager was faster"}.WithBounds(1, 1),
-		results.Figure{Row: "P9", Name: "reads per repair", Value: reads / kinds, Note: "of a deleted child only: whether it lost a label or is gone, and whether its owner is still there"})
+		results.Figure{Row: "P9", Name: "writes per repair", Value: writes / kinds, Note: "mean of these four; a write is rejected and repeated if the controller-manager wrote first"}.WithBounds(1, 1),
+		results.Figure{Row: "P9", Name: "reads per repair", Value: reads / kinds, Note: "only for a deleted child: live reads of the child and its owner"})
 }
 
-// repairCost is what was asked for in n repairs. A write is refused when somebody else, usually
-// the controller-manager, was faster.
+// repairCost is the number of requests in n corrections. A write is rejected if another client, usually the
+// controller-manager, wrote first.
 type repairCost struct{ n, writes, rejected, reads, status, events int }
 
 func countRepairCost(requests audit.Events, n int) repairCost {
 	c := repairCost{n: n}
 	for i := range requests {
 		switch e := &requests[i]; {
-		case e.Verb == "watch": // taken up again, which has nothing to do with repairs
+		case e.Verb == "watch": // a resumed watch is not related to corrections
 		case e.Resource() == "events.events.k8s.io":
 			c.events++
 		case strings.HasSuffix(e.Resource(), "/status"):
@@ -204,9 +203,9 @@ func countRepairCost(requests audit.Events, n int) repairCost {
 	return c
 }
 
-// perRepair is what it takes to make a child as declared again, without telling people.
+// perRepair returns the requests per correction, without status and events.
 func (c repairCost) perRepair() float64 { return float64(c.writes+c.rejected+c.reads) / float64(c.n) }
 
 func (c repairCost) String() string {
-	return fmt.Sprintf("in %d: %d writes of children, %d refused, %d reads; beside that %d of status, %d events", c.n, c.writes, c.rejected, c.reads, c.status, c.events)
+	return fmt.Sprintf("in %d: %d writes of children, %d rejected, %d reads; also %d of status, %d events", c.n, c.writes, c.rejected, c.reads, c.status, c.events)
 }

@@ -12,21 +12,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// editInterval is the pause between two users, however long the one before takes.
+// editInterval is the pause between two edits, independent of the duration of the previous one.
 const editInterval = 100 * time.Millisecond
 
 // edit is one change of an image by a user.
 type edit struct {
 	app, image string
 	sent       time.Time
-	accepted   time.Time // the API server has answered
-	observed   time.Time // an independent watch has seen the Deployment with the image
+	accepted   time.Time // response of the API server
+	observed   time.Time // an independent watch observed the Deployment with the image
 }
 
-// latency is from the answer on: a Deployment that is seen before took no time.
+// latency is the time from the response; a Deployment that is observed earlier has latency 0.
 func (e *edit) latency() time.Duration { return max(0, e.observed.Sub(e.accepted)) }
 
-// editLoad are those of one scenario, each of another AppService.
+// editLoad is the edits of one scenario, each of another AppService.
 type editLoad struct {
 	*population
 	label string
@@ -34,11 +34,10 @@ type editLoad struct {
 
 	mu         sync.Mutex
 	byApp      map[string]*edit // by AppService
-	observedCh chan struct{}    // one for each edit that is done
+	observedCh chan struct{}    // one value for each completed edit
 }
 
-// newEditLoad begins to watch Deployments. Images are named after the label and the time, so that
-// they are new ones.
+// newEditLoad starts a watch of Deployments. Image names contain the label and the time, so that they are unique.
 func (p *population) newEditLoad(label string) *editLoad {
 	p.Helper()
 	e := &editLoad{population: p, label: fmt.Sprintf("%s-%d", label, time.Now().UnixMilli()), order: rand.Perm(p.size), byApp: map[string]*edit{}, observedCh: make(chan struct{}, p.size)}
@@ -68,7 +67,7 @@ func (e *editLoad) observe(d *appsv1.Deployment) {
 	}
 }
 
-// sendAll makes n edits, one after each pause, until the last is accepted.
+// sendAll makes n edits with pauses, until the last is accepted.
 func (e *editLoad) sendAll(n int) {
 	tick := time.NewTicker(editInterval)
 	defer tick.Stop()
@@ -99,7 +98,7 @@ func (e *editLoad) sendOne(i int) {
 	entry.accepted = accepted
 }
 
-// waitObserved returns when n edits have arrived at their Deployments.
+// waitObserved waits until n edits are observed in their Deployments.
 func (e *editLoad) waitObserved(n int) {
 	e.Helper()
 	deadline := time.After(waitTimeout)
@@ -107,13 +106,12 @@ func (e *editLoad) waitObserved(n int) {
 		select {
 		case <-e.observedCh:
 		case <-deadline:
-			e.Fatalf("%d of %d edits arrived within %s", i, n, waitTimeout)
+			e.Fatalf("%d of %d edits were observed within %s", i, n, waitTimeout)
 		}
 	}
 }
 
-// latencies are those of the edits that were sent within a time. The slowest is told:
-// it is the first thing to ask about.
+// latencies returns the latencies of the edits sent in a period, and logs the slowest.
 func (e *editLoad) latencies(from, to time.Time) latencies {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,7 +133,7 @@ func (e *editLoad) latencies(from, to time.Time) latencies {
 	return out
 }
 
-// acceptLatencies is how long the API server took to accept what was sent since then.
+// acceptLatencies returns how long the API server took to accept edits since a time.
 func (e *editLoad) acceptLatencies(since time.Time) latencies {
 	e.mu.Lock()
 	defer e.mu.Unlock()

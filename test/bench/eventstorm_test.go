@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// touchPatch is a label of a domain that is not ours: nobody acts on it. Annotations would be
-// another matter, the controller-manager copies those of a Deployment.
+// touchPatch sets a label of another domain, which has no effect. An annotation would have: the controller-manager
+// copies annotations of Deployments.
 const touchPatch = `{"metadata":{"labels":{"bench.example.org/touched":"yes"}}}`
 
-// measureEventStorm touches everything and sees what the operator makes of it.
+// measureEventStorm updates all objects and measures the load of the operator.
 func (p *population) measureEventStorm() []results.Figure {
 	p.Helper()
 	informers := p.startBareInformers()
@@ -33,7 +33,7 @@ func (p *population) measureEventStorm() []results.Figure {
 	p.waitIdle()
 	p.waitProcessIdle(informers.Pid())
 	used, informerCPU = p.usage().since(used), cpuSeconds(p, informers.Pid())-informerCPU
-	used["informers"] = informerCPU // they are no strangers
+	used["informers"] = informerCPU // they are part of the measurement
 	externalCores := used.external() / time.Since(start).Seconds()
 	requests = p.requestCounts().since(requests)
 	p.must(informers.Stop(10 * time.Second))
@@ -42,15 +42,15 @@ func (p *population) measureEventStorm() []results.Figure {
 	events := float64(len(all))
 	const goal = 50 // µs
 	return []results.Figure{
-		results.Figure{Row: "P7", Name: "reads", Value: float64(requests.reads), Note: fmt.Sprintf("%d objects got a label that says nothing, %.0f per s", len(all), events/took.Seconds())}.WithBounds(0, 0),
-		results.Figure{Row: "P7", Name: "writes", Value: float64(requests.writes), Note: fmt.Sprintf("%d watches ended meanwhile and were opened again", requests.watches)}.WithBounds(0, 0),
-		results.Figure{Row: "P7", Name: "CPU per event", Value: 1e6 * used[contenderCPU] / events, Unit: "µs", Note: fmt.Sprintf("what the operator needs when idle is in it; others used %.1f cores", externalCores)}.WithGoal(goal),
-		{Row: "P7", Name: "CPU per event of bare informers", Value: 1e6 * informerCPU / events, Unit: "µs", Note: "the same three kinds into a cache, and nobody who listens"},
-		{Row: "P7", Name: "CPU, ours / bare informers", Value: used[contenderCPU] / informerCPU, Note: "both heard the same events at the same time"},
+		results.Figure{Row: "P7", Name: "reads", Value: float64(requests.reads), Note: fmt.Sprintf("%d objects got an irrelevant label, %.0f per s", len(all), events/took.Seconds())}.WithBounds(0, 0),
+		results.Figure{Row: "P7", Name: "writes", Value: float64(requests.writes), Note: fmt.Sprintf("%d watches were reopened meanwhile", requests.watches)}.WithBounds(0, 0),
+		results.Figure{Row: "P7", Name: "CPU per event", Value: 1e6 * used[contenderCPU] / events, Unit: "µs", Note: fmt.Sprintf("including the idle load of the operator; other processes used %.1f cores", externalCores)}.WithGoal(goal),
+		{Row: "P7", Name: "CPU per event of bare informers", Value: 1e6 * informerCPU / events, Unit: "µs", Note: "the same three kinds in a cache, without handlers"},
+		{Row: "P7", Name: "CPU, ours / bare informers", Value: used[contenderCPU] / informerCPU, Note: "both received the same events at the same time"},
 	}
 }
 
-// touchableObjects are all AppServices, and the Deployments and Services of the population.
+// touchableObjects returns all AppServices, Deployments and Services of the population.
 func (p *population) touchableObjects() []*metav1.PartialObjectMetadata {
 	p.Helper()
 	var all []*metav1.PartialObjectMetadata
@@ -89,8 +89,7 @@ func (p *population) touch(all []*metav1.PartialObjectMetadata) {
 	group.Wait()
 }
 
-// verifyStillReconciling shows that the silence was not that of somebody who hears nothing, and that the
-// API server counts.
+// verifyStillReconciling checks that the operator still receives events, and that the API server counts requests.
 func (p *population) verifyStillReconciling() {
 	p.Helper()
 	before := p.requestCounts()
@@ -98,6 +97,6 @@ func (p *population) verifyStillReconciling() {
 	load.sendAll(1)
 	load.waitObserved(1)
 	if p.requestCounts().since(before).writes == 0 {
-		p.Error("the operator wrote a Deployment and the API server counted nothing")
+		p.Error("the operator wrote a Deployment, but the API server counted no request")
 	}
 }

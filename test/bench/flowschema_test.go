@@ -17,15 +17,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// contenderFlowSchema sorts the requests of a contender out from all others: the API server counts
-// them, which costs nothing, whereas an audit log would be measured, too.
+// contenderFlowSchema matches the requests of a contender, so that the API server counts them without the cost of an
+// audit log.
 const contenderFlowSchema = "bench-contender"
 
-// countCalls makes the API server count what a contender, who comes as a user, asks of it.
+// countCalls makes the API server count the requests of a user.
 func (s *harness) countCalls(user string) {
 	s.Helper()
 	s.createFlowSchema(contenderFlowSchema, user, "*")
-	// The API server takes it up by itself, soon: the first request that is counted shows that.
+	// The API server applies the FlowSchema with a delay: wait until a request is counted.
 	cfg, err := s.plane.ConfigFor(user)
 	s.must(err)
 	kube, err := kubernetes.NewForConfig(cfg)
@@ -38,14 +38,14 @@ func (s *harness) countCalls(user string) {
 	}
 }
 
-// createFlowSchema has requests of a user with these verbs counted under a name.
+// createFlowSchema counts requests of a user with these verbs under a name.
 func (s *harness) createFlowSchema(name, user string, verbs ...string) {
 	s.Helper()
 	s.must(s.Create(s.Context(), &flowcontrolv1.FlowSchema{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: flowcontrolv1.FlowSchemaSpec{
-			MatchingPrecedence: 2, // 1 is for Kubernetes' own
-			// Where administrators are: a contender is not to wait in queues that others have not.
+			MatchingPrecedence: 2, // 1 is used by Kubernetes
+			// The level of administrators, so that no contender waits in a queue.
 			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "exempt"},
 			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
 				Subjects:         []flowcontrolv1.Subject{{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: user}}},
@@ -56,7 +56,7 @@ func (s *harness) createFlowSchema(name, user string, verbs ...string) {
 	}))
 }
 
-// calls is how many requests of the contender the API server has let through so far.
+// calls returns the number of requests of the contender so far.
 func (s *harness) calls() int { return s.dispatchedRequests(contenderFlowSchema) }
 
 func (s *harness) dispatchedRequests(name string) int {
@@ -68,7 +68,7 @@ func (s *harness) dispatchedRequests(name string) int {
 	return int(n)
 }
 
-// apiServerMetric are the values of a metric of the API server whose labels contain a text.
+// apiServerMetric returns the values of a metric of the API server whose labels contain a text.
 func (s *harness) apiServerMetric(name, label string) []float64 {
 	s.Helper()
 	kube, err := kubernetes.NewForConfig(s.plane.Config)
@@ -90,7 +90,7 @@ func (s *harness) apiServerMetric(name, label string) []float64 {
 	return out
 }
 
-// etcdRevision is how many writes etcd has taken in all.
+// etcdRevision returns the number of all writes to etcd.
 func (s *harness) etcdRevision() int {
 	s.Helper()
 	var list corev1.NamespaceList
@@ -100,7 +100,7 @@ func (s *harness) etcdRevision() int {
 	return n
 }
 
-// operatorConfig is access with the operator's rights.
+// operatorConfig returns the access of the operator.
 func (s *harness) operatorConfig() *rest.Config {
 	s.Helper()
 	cfg, err := s.plane.ConfigFor(operator.User)

@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// batchSize is how many AppServices are created before all of them have to be Ready.
+// batchSize is the number of AppServices that are created before waiting until all are Ready.
 const batchSize = 1000
 
-// growTo creates AppServices until there are so many.
+// growTo creates AppServices up to a total number.
 func (p *population) growTo(size int) {
 	p.Helper()
 	for p.size < size {
@@ -18,7 +18,7 @@ func (p *population) growTo(size int) {
 	}
 }
 
-// createBatch creates the next AppServices and says what these took.
+// createBatch creates the next AppServices and returns their cost.
 func (p *population) createBatch(to int) results.GrowthStep {
 	p.Helper()
 	p.createNamespaces(p.size, to)
@@ -26,7 +26,7 @@ func (p *population) createBatch(to int) results.GrowthStep {
 	p.createApps(p.size, to, func(*appsapi.AppService) {})
 	p.waitAllReady(to)
 	took := time.Since(start)
-	p.waitIdle() // what comes after the last is Ready belongs to this step
+	p.waitIdle() // work after the last one is Ready belongs to this step
 	step := results.GrowthStep{
 		From: p.size, To: to, Seconds: took.Seconds(),
 		CPUMillis: map[string]float64{}, RSSMB: map[string]float64{}, EtcdMB: p.etcdSizeMB(),
@@ -37,7 +37,7 @@ func (p *population) createBatch(to int) results.GrowthStep {
 	for name, pid := range p.processes() {
 		_, step.RSSMB[name] = residentMemory(p, pid)
 	}
-	p.logProgress("%d are Ready; each of the last %d took the API server %.1f ms and the operator %.1f", to, to-p.size, step.CPUMillis[apiServerCPU], step.CPUMillis[contenderCPU])
+	p.logProgress("%d are Ready; each of the last %d took %.1f ms CPU of the API server and %.1f ms of the operator", to, to-p.size, step.CPUMillis[apiServerCPU], step.CPUMillis[contenderCPU])
 	p.size = to
 	return step
 }

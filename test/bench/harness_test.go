@@ -31,40 +31,38 @@ const (
 	namespaceCount = 4
 	createWorkers  = 8 // goroutines that create AppServices
 	waitTimeout    = 5 * time.Minute
-	settleTime     = 2 * time.Second // lets a control plane that has just started come to rest
+	settleTime     = 2 * time.Second // time for a new control plane to become idle
 )
 
-// controllerManagerArgs keep the controller-manager from being what is measured: its
-// defaults are made for a machine that has other things to do.
+// controllerManagerArgs increase the throughput of the controller-manager, so that it does not limit the measurement.
 var controllerManagerArgs = []string{
 	"--kube-api-qps=2000", "--kube-api-burst=2200", "--concurrent-deployment-syncs=50", "--concurrent-replicaset-syncs=50",
 }
 
-// harness is a fresh control plane with our kinds, and a driver.
+// harness is a new control plane with the CRDs installed, and a driver.
 type harness struct {
 	testing.TB
 	client.WithWatch
 	plane     *controlplane.Plane
 	readiness *readyTracker
-	// kind is what is declared.
+	// kind is the kind of applications.
 	kind applicationKind
-	// op is the operator, in scenarios that are about it alone.
+	// op is the operator, in scenarios without contenders.
 	op *operator.Operator
-	// measuredProcess is the process whose CPU counts as the contender's; nil if it is the driver.
+	// measuredProcess is the process of the contender; nil if it is the driver.
 	measuredProcess *controlplane.Process
 	stealMonitor    *stealMonitor
-	// pprofAddress is where the operator tells what it computes; "" if nobody asks.
+	// pprofAddress is the address for profiles of the operator; "" disables them.
 	pprofAddress string
 }
 
-// applicationKind is a kind of application.
 type applicationKind struct {
 	list      client.ObjectList
 	newObject func(i int) client.Object
 	isReady   func(client.Object) bool
 }
 
-// appServiceKind are what all contenders that we wrote make.
+// appServiceKind is the kind of all contenders except kro.
 var appServiceKind = applicationKind{
 	list: &appsapi.AppServiceList{}, newObject: func(i int) client.Object { return newApp(i) },
 	isReady: func(o client.Object) bool {
@@ -73,10 +71,10 @@ var appServiceKind = applicationKind{
 	},
 }
 
-// controlPlaneFlags are those of the last control plane that was measured.
+// controlPlaneFlags are the flags of the last measured control plane.
 var controlPlaneFlags map[string][]string
 
-// recordControlPlaneFlags leaves out what is another one every time: folders, addresses and ports.
+// recordControlPlaneFlags drops values that differ between runs: directories, addresses and ports.
 func recordControlPlaneFlags(plane *controlplane.Plane) {
 	controlPlaneFlags = map[string][]string{}
 	for _, p := range []*controlplane.Process{plane.Etcd, plane.APIServer, plane.ControllerManager} {
@@ -97,7 +95,7 @@ func newHarness(t testing.TB, o controlplane.Options) *harness {
 	if o.Fsync || controlPlaneFlags == nil {
 		recordControlPlaneFlags(plane)
 	}
-	ctrl.SetLogger(logr.Discard()) // else it complains about not having one
+	ctrl.SetLogger(logr.Discard()) // otherwise it logs a warning
 	operator.Install(t, plane)
 	scheme := runtime.NewScheme()
 	s := &harness{TB: t, plane: plane, kind: appServiceKind, stealMonitor: startStealMonitor(t.Context())}
@@ -112,9 +110,8 @@ func newHarness(t testing.TB, o controlplane.Options) *harness {
 	return s
 }
 
-// restartControllerManager makes kinds that have just been defined known to the garbage collector of the controller-manager, by starting it
-// again. It looks for new ones twice a minute, and until then asks for every owner of such a kind again and again.
-// No cluster in use is like that, and how much of it falls into a measurement is chance.
+// restartControllerManager makes newly defined kinds known to the garbage collector. It discovers kinds twice a minute,
+// and until then looks up every owner of such a kind repeatedly, which would distort the measurement at random.
 func (s *harness) restartControllerManager() {
 	s.Helper()
 	if manager := s.plane.ControllerManager; manager != nil {
@@ -130,13 +127,13 @@ func (s *harness) must(err error) {
 	}
 }
 
-// namespaceFor is one of four, and of four others after every 4,000: a namespace is not for more
-// than a thousand.
+// namespaceFor returns one of four namespaces, and four others for every 4,000 applications: a namespace has at most a
+// thousand.
 func namespaceFor(i int) string {
 	return fmt.Sprintf("bench-%d", i%namespaceCount+i/(1000*namespaceCount)*namespaceCount)
 }
 
-// createNamespaces makes those of some AppServices.
+// createNamespaces creates the namespaces of some AppServices.
 func (s *harness) createNamespaces(from, to int) {
 	s.Helper()
 	done := map[string]bool{}
@@ -153,7 +150,7 @@ func (s *harness) createNamespaces(from, to int) {
 	}
 }
 
-// newApp has no pods: what a node does is not what is measured.
+// newApp returns an application without pods: nodes are not measured.
 func newApp(i int) *appsapi.AppService {
 	app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: namespaceFor(i), Name: fmt.Sprintf("app-%05d", i)}}
 	app.Spec.Image = "shop/web:1"
@@ -162,12 +159,12 @@ func newApp(i int) *appsapi.AppService {
 	return app
 }
 
-// createApps creates AppServices in order and hands each one on as soon as it exists.
+// createApps creates AppServices in order and passes each one on as soon as it exists.
 func (s *harness) createApps(from, to int, created func(*appsapi.AppService)) {
 	s.createObjects(from, to, func(o client.Object) { created(o.(*appsapi.AppService)) })
 }
 
-// createObjects creates applications in order and hands each one on as soon as it exists.
+// createObjects creates applications in order and passes each one on as soon as it exists.
 func (s *harness) createObjects(from, to int, created func(client.Object)) {
 	var next atomic.Int64
 	next.Store(int64(from))
@@ -188,14 +185,14 @@ func (s *harness) createObjects(from, to int, created func(client.Object)) {
 	group.Wait()
 }
 
-// verifyComplete checks that everything is there.
+// verifyComplete checks that all objects exist.
 func (s *harness) verifyComplete(apps int) {
 	s.Helper()
 	s.verifyChildren(apps)
 	s.verifyEvents(apps)
 }
 
-// verifyChildren checks that there is a Deployment and a Service for each application.
+// verifyChildren checks that each application has a Deployment and a Service.
 func (s *harness) verifyChildren(apps int) {
 	s.Helper()
 	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}} {
@@ -208,12 +205,12 @@ func (s *harness) verifyChildren(apps int) {
 			return nil
 		}))
 		if n != apps {
-			s.Errorf("%d of %T, want %d", n, list, apps)
+			s.Errorf("got %d of %T, want %d", n, list, apps)
 		}
 	}
 }
 
-// verifyEvents waits for the last events, which nobody waits for, and checks that all are there.
+// verifyEvents waits for asynchronous events and checks that all exist.
 func (s *harness) verifyEvents(apps int) {
 	s.Helper()
 	var counts map[string]int
@@ -225,7 +222,7 @@ func (s *harness) verifyEvents(apps int) {
 	}
 	for _, reason := range []string{"ComponentCreated", "ComponentReady"} {
 		if counts[reason] != apps {
-			s.Errorf("%d events %s, want %d", counts[reason], reason, apps)
+			s.Errorf("got %d events %s, want %d", counts[reason], reason, apps)
 		}
 	}
 }
@@ -243,7 +240,7 @@ func (s *harness) eventsByReason() map[string]int {
 	return counts
 }
 
-// readyTracker notes when each AppService became Ready.
+// readyTracker records when each AppService became Ready.
 type readyTracker struct {
 	mu        sync.Mutex
 	startedAt map[string]time.Time
@@ -281,10 +278,10 @@ func (r *readyTracker) markReady(app client.Object) {
 	}
 }
 
-// waitAllReady returns when n are Ready.
+// waitAllReady waits until n are Ready.
 func (s *harness) waitAllReady(n int) {
 	s.Helper()
-	timeout := max(waitTimeout, time.Duration(n)*2*time.Second) // there are slow ones
+	timeout := max(waitTimeout, time.Duration(n)*2*time.Second) // some contenders are slow
 	deadline := time.After(timeout)
 	for {
 		s.readiness.mu.Lock()

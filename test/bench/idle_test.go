@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// measureIdle looks at an operator that has nothing to do.
+// measureIdle measures an idle operator.
 func (p *population) measureIdle(d time.Duration) []results.Figure {
 	p.Helper()
 	p.waitIdle()
@@ -32,18 +32,18 @@ func (p *population) measureIdle(d time.Duration) []results.Figure {
 	changed := p.snapshot().changedSince(objects)
 	baseline := p.revisionsWithoutOperator(revisionsWithoutLeases)
 	const must, goal = 20, 5 // mcore
-	label := fmt.Sprintf("%d at rest for %s", p.size, d)
+	label := fmt.Sprintf("%d idle for %s", p.size, d)
 	return []results.Figure{
 		results.Figure{Row: "P5", Name: "reads", Value: float64(requests.reads), Note: label}.WithBounds(0, 0),
 		results.Figure{Row: "P5", Name: "writes", Value: float64(requests.writes), Note: "no leader election"}.WithBounds(0, 0),
-		{Row: "P5", Name: "watches", Value: float64(requests.watches), Note: "client-go ends each after 5 to 10 min and goes on where it was"},
-		results.Figure{Row: "P5", Name: "objects changed", Value: float64(len(changed)), Note: "of what the operator writes, and events"}.WithBounds(0, 0),
-		{Row: "P5", Name: "etcd revisions per min", Value: perMinute, Note: fmt.Sprintf("Leases left out; %.3g without an operator", baseline)},
+		{Row: "P5", Name: "watches", Value: float64(requests.watches), Note: "client-go reopens each after 5 to 10 min"},
+		results.Figure{Row: "P5", Name: "objects changed", Value: float64(len(changed)), Note: "of the kinds that the operator writes, and events"}.WithBounds(0, 0),
+		{Row: "P5", Name: "etcd revisions per min", Value: perMinute, Note: fmt.Sprintf("without Leases; %.3g without an operator", baseline)},
 		results.Figure{Row: "P5", Name: "CPU", Value: 1000 * seconds / took, Unit: "mcore", Note: "counted in 10 ms"}.WithBounds(must, goal),
 	}
 }
 
-// revisionsWithoutOperator is how many revisions the control plane makes per minute by itself.
+// revisionsWithoutOperator returns the revisions per minute of an idle control plane.
 func (p *population) revisionsWithoutOperator(revisions func() int) float64 {
 	p.Helper()
 	p.must(p.op.Stop(10 * time.Second))
@@ -55,7 +55,6 @@ func (p *population) revisionsWithoutOperator(revisions func() int) float64 {
 	return perMinute
 }
 
-// countLeaseWrites counts writes of Leases from now on.
 func (p *population) countLeaseWrites() *atomic.Int64 {
 	p.Helper()
 	var leases coordinationv1.LeaseList

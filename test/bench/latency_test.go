@@ -23,37 +23,37 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// loads are shares of what the operator can do at most, and what it may add to bare
-// client-go there, in ms.
+// loads are shares of the operator's maximum throughput, with the required and the target latency added to bare
+// client-go, in ms.
 var loads = []struct{ share, must, goal float64 }{{0.2, 50, 20}, {0.8, 200, 100}}
 
-// measureReadyLatency is P3: POST of an AppService until a watch sees it Ready, beside bare
-// client-go that makes the same writes and, like the operator, has to wait until the
-// controller-manager has seen the Deployment before it may say Ready.
+// measureReadyLatency measures P3: the time from the POST of an AppService until a watch observes it as Ready, compared
+// with bare client-go that makes the same writes and also waits until the controller-manager has observed the
+// Deployment.
 func measureReadyLatency(t *testing.T, size scenarioSize) []results.Figure {
 	var bodies *requestBodies
 	t.Run("counted", func(t *testing.T) { bodies = recordOperatorBodies(t) })
 	if bodies == nil {
-		t.Fatal("without the operator's requests there is nothing to compare with")
+		t.Fatal("the operator's requests were not recorded")
 	}
 	r := &latencyComparison{size: size, bodies: bodies}
 	for attempt := 0; len(r.pairs) < size.pairs && attempt < 2*size.pairs; attempt++ {
 		order := []string{contenderOperator, contenderBare}
 		if len(r.pairs)%2 == 1 {
-			slices.Reverse(order) // who comes later finds a warmer machine
+			slices.Reverse(order) // alternate the order, because the machine changes over time
 		}
 		p := pair{runs: map[string]contenderRun{}}
 		for _, contenderName := range order {
-			t.Run(fmt.Sprintf("try %d, %s", attempt+1, contenderName), func(t *testing.T) { r.run(t, contenderName, &p) })
+			t.Run(fmt.Sprintf("attempt %d, %s", attempt+1, contenderName), func(t *testing.T) { r.run(t, contenderName, &p) })
 			if t.Failed() {
-				t.Fatal("nothing is compared that did not end complete")
+				t.Fatal("incomplete result")
 			}
 		}
 		if p.withinCapacity() {
 			r.pairs = append(r.pairs, p)
 			continue
 		}
-		t.Logf("does not count: the machine has become slower than the load (a burst gave %.1f apps/s, later %.1f)", p.saturation, p.slowestBurst())
+		t.Logf("discarded: the machine became slower than the load (burst rate %.1f apps/s, later %.1f)", p.saturation, p.slowestBurst())
 		r.dropped = append(r.dropped, p)
 	}
 	return r.figures()
@@ -64,7 +64,7 @@ const (
 	contenderBare     = "bare with a watch"
 )
 
-// maxLoadShare is which part of a burst's rate a load may be before it is a queue that is measured.
+// maxLoadShare is the maximum share of the burst rate that a load may have without building up a queue.
 const maxLoadShare = 0.9
 
 // latencyComparison is the same load for two contenders.
@@ -72,35 +72,36 @@ type latencyComparison struct {
 	size    scenarioSize
 	bodies  *requestBodies
 	pairs   []pair
-	dropped []pair // that do not count
+	dropped []pair // discarded
 }
 
-// pair is one lap of each, at the same rates.
+// pair is one run of each contender at the same rates.
 type pair struct {
-	// saturation is what the rates are shares of: what the first burst gave, or the last one of ours if that was less.
+	// saturation is the reference of the rates: the rate of the first burst, or the operator's last one if that was
+	// lower.
 	saturation float64
 	runs       map[string]contenderRun
 }
 
-// contenderRun is what a contender did.
+// contenderRun is the result of a contender.
 type contenderRun struct {
 	burstRate float64     // apps/s
 	latencies []latencies // by load
 	external  results.Figure
 }
 
-// slowestBurst is what the slower of the two bursts gave.
+// slowestBurst returns the lower rate of the two bursts.
 func (p pair) slowestBurst() float64 {
 	return min(p.runs[contenderOperator].burstRate, p.runs[contenderBare].burstRate)
 }
 
-// withinCapacity says whether the loads were what they were meant to be for both. The pace of a machine that is shared
-// changes within minutes; a rate that is beyond it tells for how long it was, and nothing about who serves it.
+// withinCapacity reports whether the loads were within the capacity of the machine for both. The speed of a shared
+// machine changes within minutes; at a rate beyond its capacity only the queue is measured.
 func (p pair) withinCapacity() bool {
 	return loads[len(loads)-1].share*p.saturation <= maxLoadShare*p.slowestBurst()
 }
 
-// run runs a contender on a fresh control plane, after a burst.
+// run runs a contender on a new control plane, after a burst.
 func (r *latencyComparison) run(t *testing.T, contenderName string, p *pair) {
 	var s *harness
 	created := noCallback
@@ -109,7 +110,7 @@ func (r *latencyComparison) run(t *testing.T, contenderName string, p *pair) {
 		s = newOperatorHarness(t)
 	} else {
 		s = newHarness(t, controlplane.Options{})
-		s.countCalls(operator.User) // at the same level of priority as the operator
+		s.countCalls(operator.User) // the same priority level as the operator
 		b := newWatchingBareClient(s, newBareClient(s, r.bodies))
 		created = func(app *appsapi.AppService) { group.Go(func() { b.serve(s, app) }) }
 	}
@@ -126,15 +127,14 @@ func (r *latencyComparison) run(t *testing.T, contenderName string, p *pair) {
 	p.runs[contenderName] = contenderRun{burst, latenciesByLoad, external}
 }
 
-// figures compare within pairs. Near saturation one second without a core makes a line that takes half a minute to
-// go away, and whoever has it has the worst hundredth of all pairs together: so the pair in the middle is what counts,
-// and all of them are told.
+// figures compares within pairs. Near saturation a second without CPU creates a queue for half a minute, which would
+// dominate the p99 of all pairs. The result is therefore the median of the pairs; the note lists all of them.
 func (r *latencyComparison) figures() []results.Figure {
 	if len(r.pairs) == 0 {
 		discarded := latencyComparison{size: r.size, pairs: r.dropped}
 		out := discarded.figures()
 		for i := range out {
-			out[i] = out[i].MarkRepeat("the machine became slower than the load each time")
+			out[i] = out[i].MarkRepeat("the machine became slower than the load in each attempt")
 		}
 		return out
 	}
@@ -145,7 +145,7 @@ func (r *latencyComparison) figures() []results.Figure {
 		external = append(external, p.runs[contenderOperator].external, p.runs[contenderBare].external)
 	}
 	out := []results.Figure{{Row: "P3", Name: "saturation", Value: results.Median(saturations), Unit: "apps/s", Note: fmt.Sprintf(
-		"of bursts of %d before each pair: %.1f; %d pairs do not count, as the machine became slower than the load", r.size.burst, saturations, len(r.dropped))}}
+		"bursts of %d before each pair: %.1f; %d pairs discarded because the machine became slower than the load", r.size.burst, saturations, len(r.dropped))}}
 	for i, load := range loads {
 		loadLabel := fmt.Sprintf(" at %.0f %% of it", 100*load.share)
 		ours, bare := r.latenciesAt(contenderOperator, i), r.latenciesAt(contenderBare, i)
@@ -160,7 +160,7 @@ func (r *latencyComparison) figures() []results.Figure {
 	return append(out, external...)
 }
 
-// latenciesAt are the latencies of a contender at a load, by pair.
+// latenciesAt returns the latencies of a contender at a load, by pair.
 func (r *latencyComparison) latenciesAt(contenderName string, load int) []latencies {
 	var out []latencies
 	for _, p := range r.pairs {
@@ -169,7 +169,7 @@ func (r *latencyComparison) latenciesAt(contenderName string, load int) []latenc
 	return out
 }
 
-// latencyDifference is by how much ours took longer in each pair, in ms.
+// latencyDifference returns the additional latency of the operator in each pair, in ms.
 func latencyDifference(ours, bare []latencies, share float64) []float64 {
 	var out []float64
 	for i := range ours {
@@ -178,8 +178,8 @@ func latencyDifference(ours, bare []latencies, share float64) []float64 {
 	return out
 }
 
-// measureBurstRate creates AppServices as fast as it goes and returns how many became Ready per
-// second. They are the first ones of the stage.
+// measureBurstRate creates AppServices as fast as possible and returns how many became Ready per second. They are the
+// first ones on the control plane.
 func (s *harness) measureBurstRate(n int, created func(*appsapi.AppService)) float64 {
 	s.Helper()
 	start := time.Now()
@@ -207,7 +207,7 @@ func (s *harness) measureUnderLoads(size scenarioSize, saturation float64, creat
 	return out, s.externalCPU("P3", before, start)
 }
 
-// watchingBareClient is bare client-go with one watch: it says Ready when it is true.
+// watchingBareClient is bare client-go with one watch: it reports Ready correctly.
 type watchingBareClient struct {
 	*bareClient
 	events   chan<- *eventsv1.Event
@@ -230,13 +230,13 @@ func newWatchingBareClient(s *harness, b *bareClient) *watchingBareClient {
 		}
 		select {
 		case p.observedSignal(client.ObjectKeyFromObject(d)) <- struct{}{}:
-		default: // said before
+		default: // already signaled
 		}
 	})
 	return p
 }
 
-// observedSignal is where it is said that the Deployment of an AppService was seen.
+// observedSignal returns the channel that signals that the Deployment of an AppService was observed.
 func (p *watchingBareClient) observedSignal(name types.NamespacedName) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +246,7 @@ func (p *watchingBareClient) observedSignal(name types.NamespacedName) chan stru
 	return p.observed[name]
 }
 
-// serve does everything for one AppService.
+// serve makes all writes for one AppService.
 func (p *watchingBareClient) serve(s *harness, app *appsapi.AppService) {
 	if err := p.bringUp(s.Context(), p.bodies.forApp(app)); err != nil {
 		s.Error(err)
@@ -263,7 +263,7 @@ func (p *watchingBareClient) bringUp(ctx context.Context, body *requestBodies) e
 	select {
 	case <-p.observedSignal(client.ObjectKeyFromObject(body.app)):
 	case <-time.After(waitTimeout):
-		return fmt.Errorf("the controller-manager has not seen Deployment %s/%s after %s", body.app.Namespace, body.app.Name, waitTimeout)
+		return fmt.Errorf("the controller-manager did not observe Deployment %s/%s within %s", body.app.Namespace, body.app.Name, waitTimeout)
 	}
 	return p.reportStatus(ctx, body, 1, p.events)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// measureMemory weighs the operator at each size, and lets the population grow to the last.
+// measureMemory measures the memory of the operator at each size of a growing population.
 func (p *population) measureMemory(sizes []int) ([]results.Figure, []results.HeapSample) {
 	p.Helper()
 	token := p.createMetricsReader()
@@ -27,7 +27,7 @@ func (p *population) measureMemory(sizes []int) ([]results.Figure, []results.Hea
 	for _, size := range sizes {
 		p.growTo(size)
 		heap := p.liveHeap(token) / (1 << 20)
-		p.logProgress("%d take %.2f MiB of live heap", size, heap)
+		p.logProgress("%d use %.2f MiB of live heap", size, heap)
 		samples = append(samples, results.HeapSample{Apps: size, LiveMB: heap})
 	}
 	p.verifyComplete(p.size)
@@ -45,16 +45,16 @@ func (p *population) measureMemory(sizes []int) ([]results.Figure, []results.Hea
 	sizeLabel := fmt.Sprintf("at %d", p.size)
 	env, limit := operator.ManifestSettings(p)
 	return []results.Figure{
-		results.Figure{Row: "P8", Name: "live heap per AppService", Value: slope, Unit: "KiB", Note: fmt.Sprintf("least squares over %v, counted by the collector of one just started", sizes)}.WithBounds(must, goal),
-		{Row: "P8", Name: "R² of it", Value: fit, Note: "1 is a straight line"},
+		results.Figure{Row: "P8", Name: "live heap per AppService", Value: slope, Unit: "KiB", Note: fmt.Sprintf("least squares over %v, live heap of a newly started operator", sizes)}.WithBounds(must, goal),
+		{Row: "P8", Name: "R² of it", Value: fit, Note: "1 is a perfect fit"},
 		{Row: "P8", Name: "live heap " + sizeLabel, Value: samples[len(samples)-1].LiveMB, Unit: "MiB"},
 		results.Figure{Row: "P8", Name: "RSS after a start " + sizeLabel, Value: now, Unit: "MiB", Note: "as installed: " + strings.Join(env, " ")}.WithGoal(resident),
-		results.Figure{Row: "P8", Name: "peak RSS of a start " + sizeLabel, Value: peak, Unit: "MiB", Note: "VmHWM; the must is the limit of an installation"}.WithBounds(float64(limit)/(1<<20), resident),
+		results.Figure{Row: "P8", Name: "peak RSS of a start " + sizeLabel, Value: peak, Unit: "MiB", Note: "VmHWM; the limit is that of the installed Deployment"}.WithBounds(float64(limit)/(1<<20), resident),
 		{Row: "P8", Name: "peak RSS of who made them " + sizeLabel, Value: peakWhileGrowing, Unit: "MiB", Note: "VmHWM"},
 	}, samples
 }
 
-// createMetricsReader makes somebody who may read metrics, and returns the token.
+// createMetricsReader creates an account with access to metrics and returns its token.
 func (p *population) createMetricsReader() string {
 	p.Helper()
 	name, ns := metav1.ObjectMeta{Name: "bench-scraper"}, "default"
@@ -73,15 +73,15 @@ func (p *population) createMetricsReader() string {
 	return token.Status.Token
 }
 
-// liveHeap starts a second operator that collects its garbage often, and asks it, when it has
-// come to rest, how many bytes were live at a collection that began after that.
+// liveHeap starts a second operator with frequent garbage collection and returns its live heap after a collection that
+// started when it was idle.
 func (p *population) liveHeap(token string) float64 {
 	p.Helper()
 	address, err := net.Listen("tcp", "127.0.0.1:0")
 	p.must(err)
 	p.must(address.Close())
 	op := operator.New(p, p.plane, operator.Options{NoRace: true, Args: []string{"--metrics-address=" + address.Addr().String()}})
-	op.Env = append(op.Env, "GOGC=20") // what a few dozen questions allocate, with 10,000 too
+	op.Env = append(op.Env, "GOGC=20") // a low GOGC, so that a few dozen requests trigger a collection, also with 10,000 applications
 	p.must(op.Start())
 	p.must(op.WaitReady(p.Context()))
 	p.waitProcessIdle(op.Pid())
@@ -89,18 +89,18 @@ func (p *population) liveHeap(token string) float64 {
 		text := p.scrape("https://"+address.Addr().String()+"/metrics", token)
 		return p.metricValue(text, "go_gc_cycles_total_gc_cycles_total"), p.metricValue(text, "go_gc_heap_live_bytes")
 	}
-	// Being asked makes the garbage that a collection needs.
+	// Requests allocate the garbage that triggers a collection.
 	first, live := scrape()
 	for cycles, deadline := first, time.Now().Add(time.Minute); cycles < first+2; cycles, live = scrape() {
 		if time.Now().After(deadline) {
-			p.Fatal("the operator collects no garbage although it is asked for metrics all the time")
+			p.Fatal("no garbage collection during repeated metrics requests")
 		}
 	}
 	p.must(op.Stop(10 * time.Second))
 	return live
 }
 
-// scrape reads metrics. The certificate is one that the operator has made for itself.
+// scrape reads metrics. The certificate is self-signed.
 func (p *population) scrape(url, token string) string {
 	p.Helper()
 	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, url, nil)
@@ -118,7 +118,7 @@ func (p *population) scrape(url, token string) string {
 	return string(content)
 }
 
-// metricValue finds a metric without labels.
+// metricValue returns the value of a metric without labels.
 func (p *population) metricValue(text, name string) float64 {
 	p.Helper()
 	_, rest, ok := strings.Cut(text, "\n"+name+" ")

@@ -24,10 +24,9 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// openLoop begins n things at fixed times, whatever becomes of those before, and returns
-// when all of them have returned. A driver that waits for an answer before it asks again
-// leaves out exactly those who would have had to wait (coordinated omission). For the same
-// reason a latency counts from when something was due, not from when it was begun.
+// openLoop starts n calls at fixed times, independent of earlier calls, and returns when all have returned. A driver
+// that waits for responses would omit the requests with the longest waiting time (coordinated omission). For the same
+// reason latencies are measured from the planned start.
 func openLoop(ctx context.Context, perSecond float64, n int, do func(i int, due time.Time)) {
 	start := time.Now()
 	var group sync.WaitGroup
@@ -43,23 +42,22 @@ func openLoop(ctx context.Context, perSecond float64, n int, do func(i int, due 
 	}
 }
 
-// arrivals is how many come at a rate in a time: at least one.
+// arrivals is the number of arrivals at a rate: at least one.
 func arrivals(perSecond float64, d time.Duration) int { return max(1, int(perSecond*d.Seconds())) }
 
-// latencies are how long each of several things took.
 type latencies []time.Duration
 
-// percentile is the latency in ms that a share of all does not exceed.
+// percentile returns the latency in ms that a share of calls does not exceed.
 func (l latencies) percentile(share float64) float64 {
 	if len(l) == 0 {
-		return math.NaN() // no figure rather than a good one
+		return math.NaN() // no value instead of a good one
 	}
 	sorted := slices.Sorted(slices.Values(l))
 	i := int(math.Ceil(share*float64(len(sorted)))) - 1
 	return float64(sorted[max(i, 0)]) / float64(time.Millisecond)
 }
 
-// figures are the usual three, only told.
+// figures returns p50, p99 and maximum, without limits.
 func (l latencies) figures(row, name string) []results.Figure {
 	note := fmt.Sprintf("n=%d", len(l))
 	return []results.Figure{
@@ -73,8 +71,7 @@ func (l latencies) String() string {
 	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms of %d", l.percentile(0.50), l.percentile(0.99), l.percentile(1), len(l))
 }
 
-// stopwatch takes the time of many things at once, from when they are due until a watch
-// sees them.
+// stopwatch measures many operations concurrently, from their planned start until a watch observes them.
 type stopwatch struct {
 	mu      sync.Mutex
 	pending map[string]time.Time
@@ -83,14 +80,14 @@ type stopwatch struct {
 
 func newStopwatch() *stopwatch { return &stopwatch{pending: map[string]time.Time{}} }
 
-// start has to be called before anything is done: a watch may be faster than an answer.
+// start must be called before the operation: the watch may be faster than the response.
 func (w *stopwatch) start(key string, due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pending[key] = due
 }
 
-// stop takes the time of what was started, once.
+// stop records the time of a started operation, once.
 func (w *stopwatch) stop(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,14 +97,14 @@ func (w *stopwatch) stop(key string) {
 	}
 }
 
-// drop forgets what cannot be seen any more.
+// drop removes an operation that can no longer be observed.
 func (w *stopwatch) drop(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.pending, key)
 }
 
-// waitDone returns when everything that was started has been seen.
+// waitDone waits until all started operations are observed.
 func (w *stopwatch) waitDone(s *harness, what string) {
 	s.Helper()
 	pending := func() int {
@@ -117,7 +114,7 @@ func (w *stopwatch) waitDone(s *harness, what string) {
 	}
 	s.eventually(what, func() string {
 		if n := pending(); n > 0 {
-			return fmt.Sprintf("%d are not seen", n)
+			return fmt.Sprintf("%d are not observed", n)
 		}
 		return ""
 	})
@@ -132,8 +129,7 @@ func (w *stopwatch) drain() latencies {
 	return took
 }
 
-// eventually waits until a question is answered with nothing, and says the last answer if
-// that takes too long.
+// eventually waits until missing returns "", and fails with the last value after a timeout.
 func (s *harness) eventually(description string, missing func() string) {
 	s.Helper()
 	last := ""
@@ -145,7 +141,7 @@ func (s *harness) eventually(description string, missing func() string) {
 	s.Fatalf("%s: %s after %s", description, last, waitTimeout)
 }
 
-// watchObjects hands on what a watch of the driver's own shows, for as long as the test lasts.
+// watchObjects passes on the events of a separate watch for the duration of the test.
 func watchObjects[T client.Object](s *harness, list client.ObjectList, handler func(watch.EventType, T)) {
 	s.Helper()
 	runInformer(s, &cache.ListWatch{
@@ -159,9 +155,8 @@ func watchObjects[T client.Object](s *harness, list client.ObjectList, handler f
 	}, handler)
 }
 
-// runInformer hands on what a watch shows; when it returns, nothing is missed any more. The API
-// server ends a watch that cannot follow, as on a busy machine: then a new one is begun,
-// and what happened in between is seen late.
+// runInformer passes on events; once it returns, no later event is missed. The API server closes a watch that is too
+// slow, as on a busy machine: then it is reopened, and events in between are delayed.
 func runInformer[T client.Object](s *harness, source *cache.ListWatch, handler func(watch.EventType, T)) {
 	s.Helper()
 	var kind T
@@ -169,7 +164,7 @@ func runInformer[T client.Object](s *harness, source *cache.ListWatch, handler f
 	startWatch := source.WatchFuncWithContext
 	source.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		if watchCount.Add(1) > 1 && ctx.Err() == nil {
-			s.Logf("a watch of %s is begun again", reflect.TypeFor[T]())
+			s.Logf("the watch of %s is reopened", reflect.TypeFor[T]())
 		}
 		return startWatch(ctx, o)
 	}
@@ -188,11 +183,11 @@ func runInformer[T client.Object](s *harness, source *cache.ListWatch, handler f
 	})
 	go informer.RunWithContext(s.Context())
 	if !cache.WaitForCacheSync(s.Context().Done(), informer.HasSynced) {
-		s.Fatalf("watch %s: the test is over", reflect.TypeFor[T]())
+		s.Fatalf("watch %s: the test has ended", reflect.TypeFor[T]())
 	}
 }
 
-// newOperatorHarness is a stage with the operator on it, whose requests are counted.
+// newOperatorHarness is a harness with the operator, whose requests are counted.
 func newOperatorHarness(t *testing.T) *harness {
 	t.Helper()
 	s := newHarness(t, controlplane.Options{})
@@ -204,8 +199,8 @@ func newOperatorHarness(t *testing.T) *harness {
 	return s
 }
 
-// createAtRate creates AppServices in an open loop, hands each one on, and returns how long each
-// took from when it was due until a watch saw it Ready. All before them have to be Ready.
+// createAtRate creates AppServices in an open loop, passes each one on, and returns the time of each from its planned
+// start until a watch observed it as Ready. All earlier ones must be Ready.
 func (s *harness) createAtRate(from int, perSecond float64, d time.Duration, created func(*appsapi.AppService)) latencies {
 	s.Helper()
 	n := arrivals(perSecond, d)
@@ -223,7 +218,7 @@ func (s *harness) createAtRate(from int, perSecond float64, d time.Duration, cre
 	return s.readiness.latenciesFor(from, from+n)
 }
 
-// markStartedAt is begun for what was due at another time than now.
+// markStartedAt starts the measurement at a given time.
 func (r *readyTracker) markStartedAt(app *appsapi.AppService, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -242,10 +237,10 @@ func (r *readyTracker) latenciesFor(from, to int) latencies {
 	return out
 }
 
-// externalCPU is how much of the machine somebody else used since a usage was noted.
+// externalCPU returns the CPU use of other processes since a usage snapshot.
 func (s *harness) externalCPU(row string, before usage, since time.Time) results.Figure {
 	s.Helper()
 	mean, worst := s.usage().since(before).external()/time.Since(since).Seconds(), s.stealMonitor.peak(since)
 	return results.Figure{Row: row, Name: "CPU that others used meanwhile", Value: mean, Unit: "cores",
-		Note: fmt.Sprintf("at worst %.1f cores were stolen within %s", worst, stealInterval), Peak: worst}
+		Note: fmt.Sprintf("at most %.1f cores stolen within %s", worst, stealInterval), Peak: worst}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestOpenLoopDoesNotWaitForSlowCalls: one that hangs delays nobody, and one that begins late counts from when it
-// was due.
+// TestOpenLoopDoesNotWaitForSlowCalls checks that a hanging call delays no other, and that a late call is measured from
+// its planned start.
 func TestOpenLoopDoesNotWaitForSlowCalls(t *testing.T) {
 	const n, perSecond = 20, 200
 	start := time.Now()
@@ -24,9 +24,9 @@ func TestOpenLoopDoesNotWaitForSlowCalls(t *testing.T) {
 			close(release)
 		}
 		select {
-		case <-release: // all have come although the first has not ended
+		case <-release: // all calls started although the first has not returned
 		case <-time.After(time.Minute):
-			t.Errorf("number %d waits: not all have come", i)
+			t.Errorf("call %d: not all calls started", i)
 		}
 	})
 	for i := range n {
@@ -39,31 +39,32 @@ func TestOpenLoopDoesNotWaitForSlowCalls(t *testing.T) {
 func TestLatencyPercentiles(t *testing.T) {
 	var l latencies
 	if !math.IsNaN(l.percentile(0.99)) {
-		t.Error("of nothing there is no latency")
+		t.Error("percentile of no latencies: want NaN")
 	}
 	for i := 200; i > 0; i-- {
 		l = append(l, time.Duration(i)*time.Millisecond)
 	}
 	for share, want := range map[float64]float64{0: 1, 0.50: 100, 0.99: 198, 1: 200} {
 		if got := l.percentile(share); got != want {
-			t.Errorf("at %g: %g ms, want %g", share, got, want)
+			t.Errorf("percentile %g: got %g ms, want %g", share, got, want)
 		}
 	}
 }
 
-// TestStopwatchCountsOnceFromDueTime: something counts once, from when it was due, and only if it was begun.
+// TestStopwatchCountsOnceFromDueTime checks that an operation is measured once, from its planned start, and only if it
+// was started.
 func TestStopwatchCountsOnceFromDueTime(t *testing.T) {
 	w := newStopwatch()
 	w.start("a", time.Now().Add(-time.Hour))
 	w.start("b", time.Now())
 	w.stop("a")
 	w.stop("a")
-	w.stop("never begun")
+	w.stop("never started")
 	w.drop("b")
 	if took := w.drain(); len(took) != 1 || took[0] < time.Hour {
-		t.Errorf("took %v, want one of an hour", took)
+		t.Errorf("got %v, want one latency of an hour", took)
 	}
 	if len(w.drain()) != 0 || len(w.pending) != 0 {
-		t.Error("something is left")
+		t.Error("got remaining latencies after drain")
 	}
 }

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// poisonAppCount is how many applications always fail.
+	// poisonAppCount is the number of failing applications.
 	poisonAppCount = 50
-	// healthyLoad is how much of what the operator can do the good ones ask for: a machine
-	// that is full without poison shows nothing.
+	// healthyLoad is the load of healthy applications as a share of the operator's capacity: a saturated machine would
+	// hide the effect of failing ones.
 	healthyLoad = 0.2
-	// webhookTimeout is how long a webhook may take that says nothing else.
+	// webhookTimeout is the default timeout of a webhook.
 	webhookTimeout = 10 * time.Second
 )
 
-// Where applications cannot come up, and why. The operator tries both for ever: what is
-// refused ever more rarely, what nobody answered every few seconds.
+// Namespaces in which applications fail. The operator retries forever: with increasing backoff after a rejection, every
+// few seconds after a timeout.
 const (
-	rejectingNamespace = "poison-refused" // a policy says no
-	hangingNamespace   = "poison-hanging" // a webhook that has to be asked does not answer
+	rejectingNamespace = "poison-refused" // a policy rejects
+	hangingNamespace   = "poison-hanging" // a required webhook does not respond
 )
 
-// measurePoison is P13: the same arrivals without and with neighbours that always fail. The
-// world grows meanwhile, so it is without, with, with, without.
+// measurePoison measures P13: the same load without and with failing applications. The order without, with, with,
+// without cancels the effect of the growing cluster.
 func measurePoison(t *testing.T, size scenarioSize) []results.Figure {
 	s := newOperatorHarness(t)
 	s.blockDeployments()
@@ -51,7 +51,7 @@ func measurePoison(t *testing.T, size scenarioSize) []results.Figure {
 	}
 	round(false)
 	s.forEachParallel(poisonAppCount, func(i int) error { return s.Create(s.Context(), newPoisonApp(i)) })
-	time.Sleep(settleTime) // fifty at once are a burst, whatever becomes of them
+	time.Sleep(settleTime) // fifty creations are a burst, even if they fail
 	round(true)
 	round(true)
 	s.verifyStillFailing()
@@ -63,16 +63,16 @@ func measurePoison(t *testing.T, size scenarioSize) []results.Figure {
 	out = append(out, latenciesByPoison[true].figures("P13", "good ones with poison")...)
 	ratio := results.Figure{
 		Row: "P13", Name: "p99 of the good ones, with / without", Value: latenciesByPoison[true].percentile(0.99) / latenciesByPoison[false].percentile(0.99),
-		Note: fmt.Sprintf("%d that always fail, good ones at %.1f/s; p50: %.2f", poisonAppCount, rate, latenciesByPoison[true].percentile(0.50)/latenciesByPoison[false].percentile(0.50)),
+		Note: fmt.Sprintf("%d failing applications, healthy ones at %.1f/s; p50: %.2f", poisonAppCount, rate, latenciesByPoison[true].percentile(0.50)/latenciesByPoison[false].percentile(0.50)),
 	}
 	external := s.externalCPU("P13", before, start)
 	return append(out, ratio.WithBounds(1.5, 1.1).DisturbedBy(external),
-		results.Figure{Row: "P13", Name: "calls of the poison, from its beginning", Value: calls[true] - calls[false], Unit: "1/s", Note: "with less without"},
-		results.Figure{Row: "P13", Name: "calls of the poison, later and alone", Value: idleRate, Unit: "1/s", Note: "nothing else happens"},
+		results.Figure{Row: "P13", Name: "calls of the poison, from its beginning", Value: calls[true] - calls[false], Unit: "1/s", Note: "difference of the runs with and without"},
+		results.Figure{Row: "P13", Name: "calls of the poison, later and alone", Value: idleRate, Unit: "1/s", Note: "without any other load"},
 		external)
 }
 
-// measureHealthyApps arrive, and the operator's calls are counted until all of them are Ready.
+// measureHealthyApps creates healthy applications and counts the operator's requests until all of them are Ready.
 func (s *harness) measureHealthyApps(from int, rate float64, d time.Duration) (latencies, float64) {
 	s.Helper()
 	before, start := s.calls(), time.Now()
@@ -80,7 +80,7 @@ func (s *harness) measureHealthyApps(from int, rate float64, d time.Duration) (l
 	return l, float64(s.calls()-before) / time.Since(start).Seconds()
 }
 
-// idleCallsPerSecond are those of the operator while nobody asks anything of it.
+// idleCallsPerSecond returns the request rate of the operator without load.
 func (s *harness) idleCallsPerSecond(d time.Duration) float64 {
 	s.Helper()
 	time.Sleep(settleTime)
@@ -99,7 +99,7 @@ func newPoisonApp(i int) *appsapi.AppService {
 	return app
 }
 
-// blockDeployments makes two namespaces in which no Deployment can be created.
+// blockDeployments creates two namespaces in which no Deployment can be created.
 func (s *harness) blockDeployments() {
 	s.Helper()
 	namespaceSelector := func(name string) *metav1.LabelSelector {
@@ -131,19 +131,19 @@ func (s *harness) blockDeployments() {
 	} {
 		s.must(s.Create(s.Context(), obj))
 	}
-	// The API server takes both up in its own time.
+	// The API server applies both with a delay.
 	for namespace, isRejected := range map[string]func(error) bool{rejectingNamespace: apierrors.IsInvalid, hangingNamespace: apierrors.IsInternalError} {
 		s.eventually("a namespace without Deployments", func() string {
 			err := s.Create(s.Context(), newProbeDeployment(namespace), client.DryRunAll)
 			if !isRejected(err) {
-				return fmt.Sprintf("a Deployment in %s is answered with %v", namespace, err)
+				return fmt.Sprintf("create a Deployment in %s: got %v", namespace, err)
 			}
 			return ""
 		})
 	}
 }
 
-// startSilentListener is an address where everybody is let in and nobody is answered.
+// startSilentListener returns an address that accepts connections but never responds.
 func (s *harness) startSilentListener() string {
 	s.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -161,7 +161,7 @@ func (s *harness) startSilentListener() string {
 	return listener.Addr().String()
 }
 
-// newProbeDeployment is any Deployment.
+// newProbeDeployment returns an arbitrary Deployment.
 func newProbeDeployment(namespace string) *appsv1.Deployment {
 	labels := map[string]string{"any": "label"}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}
@@ -171,14 +171,14 @@ func newProbeDeployment(namespace string) *appsv1.Deployment {
 	return d
 }
 
-// verifyStillFailing checks that the poison was poison to the end.
+// verifyStillFailing checks that the applications failed until the end.
 func (s *harness) verifyStillFailing() {
 	s.Helper()
 	for _, namespace := range []string{rejectingNamespace, hangingNamespace} {
 		var list appsv1.DeploymentList
 		s.must(s.List(s.Context(), &list, client.InNamespace(namespace)))
 		if len(list.Items) > 0 {
-			s.Errorf("%d Deployments in %s, where none can be", len(list.Items), namespace)
+			s.Errorf("got %d Deployments in %s, want none", len(list.Items), namespace)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// population is a growing number of AppServices, all Ready, and their operator.
+// population is a growing number of AppServices, all Ready, with their operator.
 type population struct {
 	*harness
 	size        int
@@ -34,14 +34,13 @@ func newPopulation(t testing.TB) *population {
 	return p
 }
 
-// logProgress tells how far a long run has come.
+// logProgress logs the progress of a long run.
 func (p *population) logProgress(format string, args ...any) {
 	p.Helper()
 	p.Logf("%4.0f s  "+format, append([]any{time.Since(p.startedAt).Seconds()}, args...)...)
 }
 
-// waitIdle returns when nobody is busy any more: neither the operator nor the control plane, which
-// answers its requests and sends it events.
+// waitIdle waits until the operator and the control plane are idle.
 func (p *population) waitIdle() {
 	p.Helper()
 	for _, process := range []int{p.plane.ControllerManager.Pid(), p.op.Pid()} {
@@ -49,7 +48,7 @@ func (p *population) waitIdle() {
 	}
 }
 
-// populationListKinds are the kinds that the operator writes, and how they are listed.
+// populationListKinds are the kinds that the operator writes.
 var populationListKinds = []schema.GroupVersionKind{
 	appsapi.GroupVersion.WithKind("AppServiceList"),
 	appsv1.SchemeGroupVersion.WithKind("DeploymentList"),
@@ -58,16 +57,16 @@ var populationListKinds = []schema.GroupVersionKind{
 	eventsv1.SchemeGroupVersion.WithKind("EventList"),
 }
 
-// objectKey is one object of the population.
+// objectKey is the key of an object of the population.
 type objectKey struct{ kind, namespace, name string }
 
-// appName is the name of the AppService that it belongs to.
+// appName returns the name of the AppService of the object.
 func (t objectKey) appName() string {
-	name, _, _ := strings.Cut(t.name, ".") // of events
+	name, _, _ := strings.Cut(t.name, ".") // events have a suffix
 	return name[:min(len(name), len(newApp(0).Name))]
 }
 
-// snapshot is the version of each object.
+// snapshot maps each object to its resource version.
 type snapshot map[objectKey]string
 
 func (p *population) snapshot() snapshot {
@@ -83,7 +82,7 @@ func (p *population) snapshot() snapshot {
 	return all
 }
 
-// forEachObject visits all objects of a kind, page by page.
+// forEachObject visits all objects of a kind in pages.
 func (p *population) forEachObject(list schema.GroupVersionKind, visit func(*metav1.PartialObjectMetadata)) {
 	p.Helper()
 	var page metav1.PartialObjectMetadataList
@@ -99,8 +98,7 @@ func (p *population) forEachObject(list schema.GroupVersionKind, visit func(*met
 	}
 }
 
-// changedSince are the objects that are new or another version. Those that are gone do not
-// count: events expire.
+// changedSince returns new and changed objects. Deleted ones are ignored, because events expire.
 func (after snapshot) changedSince(before snapshot) []objectKey {
 	var changed []objectKey
 	for t, version := range after {

@@ -15,12 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-var pprofDir = flag.String("pprof", "", "folder to write CPU profiles of the operator and of the API server to, of each burst, of ordered rollouts, and of the seconds after a restart among edits; both are a little slower then")
+var pprofDir = flag.String("pprof", "", "directory for CPU profiles of the operator and the API server during bursts, ordered rollouts and restarts; profiling slows both down")
 
-// pprofSeconds is the longest that a profile is taken for.
+// pprofSeconds is the maximum duration of a profile.
 const pprofSeconds = 30
 
-// pprofArgs make the operator tell what it computes, if somebody asks.
+// pprofArgs enable profiling of the operator if requested.
 func (s *harness) pprofArgs() []string {
 	s.Helper()
 	if *pprofDir == "" {
@@ -33,18 +33,18 @@ func (s *harness) pprofArgs() []string {
 	return []string{"--pprof-address=" + s.pprofAddress}
 }
 
-// withProfile takes profiles while something runs; what is not over by then is not in them.
+// withProfile takes profiles while f runs, up to the maximum duration.
 func (s *harness) withProfile(name string, f func()) {
 	s.Helper()
 	wait := s.startProfile(name, pprofSeconds)
 	if *pprofDir != "" {
-		time.Sleep(settleTime / 10) // until they are being taken
+		time.Sleep(settleTime / 10) // until profiling has started
 	}
 	f()
 	wait()
 }
 
-// startProfile begins to take profiles, if somebody wants them, and returns how to wait for their end.
+// startProfile starts profiling if requested; wait waits for its end.
 func (s *harness) startProfile(name string, seconds int) (wait func()) {
 	s.Helper()
 	if *pprofDir == "" {

@@ -16,20 +16,20 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// clockTicks per second, in which the kernel counts CPU time for everybody.
+// clockTicks is the number of kernel clock ticks per second.
 const clockTicks = 100
 
-// cpuSeconds is how many seconds a process has computed.
+// cpuSeconds returns the CPU time of a process.
 func cpuSeconds(t testing.TB, pid int) float64 {
 	t.Helper()
 	content := readFile(t, fmt.Sprintf("/proc/%d/stat", pid))
-	// The second field is a name in parentheses that may contain anything.
+	// The second field is a name in parentheses that may contain any character.
 	fields := strings.Fields(content[strings.LastIndex(content, ")")+1:])
 	const user, system = 11, 12
 	return (parseFloat(t, fields[user]) + parseFloat(t, fields[system])) / clockTicks
 }
 
-// waitProcessIdle returns when a process has used next to no CPU for a second.
+// waitProcessIdle waits until a process has used almost no CPU for a second.
 func (s *harness) waitProcessIdle(pid int) {
 	s.Helper()
 	last := cpuSeconds(s, pid)
@@ -41,14 +41,14 @@ func (s *harness) waitProcessIdle(pid int) {
 		}
 		last = now
 	}
-	s.Fatal("the operator does not come to rest")
+	s.Fatal("the operator does not become idle")
 }
 
-// waitAllIdle returns when all processes of a measurement together have hardly computed for two seconds, or after half a
-// minute: there are some that never rest.
+// waitAllIdle waits until all measured processes together have used almost no CPU for two seconds, for at most half a
+// minute: some contenders never become idle.
 func (s *harness) waitAllIdle() {
 	s.Helper()
-	const idleCores = 0.15 // cores; a control plane without work has about half of it
+	const idleCores = 0.15 // an idle control plane uses about half of it
 	for deadline, idleSeconds := time.Now().Add(30*time.Second), 0; idleSeconds < 2 && time.Now().Before(deadline); {
 		before := s.usage()
 		time.Sleep(time.Second)
@@ -59,7 +59,7 @@ func (s *harness) waitAllIdle() {
 	}
 }
 
-// residentMemory is the peak and the present resident memory of a process.
+// residentMemory returns the peak and the current resident memory of a process.
 func residentMemory(t testing.TB, pid int) (peak, current float64) {
 	t.Helper()
 	status := readFile(t, fmt.Sprintf("/proc/%d/status", pid))
@@ -73,19 +73,19 @@ func residentMemory(t testing.TB, pid int) (peak, current float64) {
 	return field("VmHWM"), field("VmRSS")
 }
 
-// usage is CPU seconds by process.
+// usage is CPU time by process.
 type usage map[string]float64
 
-// Names in a usage; the last two are no processes.
+// Names in a usage; the last two are not processes.
 const (
 	contenderCPU = "contender"
 	apiServerCPU = "apiserver"
 	etcdCPU      = "etcd"
-	machineCPU   = "everything" // that runs on this machine
-	stolenCPU    = "stolen"     // by other machines of the same host
+	machineCPU   = "everything" // all processes of the machine
+	stolenCPU    = "stolen"     // CPU steal
 )
 
-// processes are all that take part in a measurement.
+// processes returns all measured processes.
 func (s *harness) processes() map[string]int {
 	all := map[string]int{
 		etcdCPU: s.plane.Etcd.Pid(), apiServerCPU: s.plane.APIServer.Pid(),
@@ -115,7 +115,7 @@ func (s *harness) usage() usage {
 	return u
 }
 
-// total is what the processes of the measurement used together.
+// total returns the CPU time of the measured processes.
 func (u usage) total() float64 {
 	sum := 0.0
 	for name, seconds := range u {
@@ -126,8 +126,7 @@ func (u usage) total() float64 {
 	return sum
 }
 
-// external is what others used meanwhile: a wall time is worth nothing when it is
-// large.
+// external returns the CPU time of other processes and CPU steal: wall times are unreliable if it is large.
 func (u usage) external() float64 { return u[machineCPU] + u[stolenCPU] - u.total() }
 
 func (u usage) since(before usage) usage {
@@ -138,7 +137,7 @@ func (u usage) since(before usage) usage {
 	return out
 }
 
-// describeMachine says on what this was measured.
+// describeMachine describes the machine of the measurement.
 func describeMachine(t testing.TB, fsync bool) map[string]string {
 	model := "unknown"
 	for line := range strings.SplitSeq(readFile(t, "/proc/cpuinfo"), "\n") {
@@ -158,7 +157,7 @@ func describeMachine(t testing.TB, fsync bool) map[string]string {
 	}
 }
 
-// programVersion is what a program of the control plane says it is.
+// programVersion returns the version that a program reports.
 func programVersion(t testing.TB, program string) string {
 	t.Helper()
 	assets, err := controlplane.Assets()
@@ -167,13 +166,12 @@ func programVersion(t testing.TB, program string) string {
 	}
 	out, err := exec.CommandContext(t.Context(), filepath.Join(assets, program), "--version").Output()
 	if err != nil {
-		t.Fatalf("ask %s for its version: %v", program, err)
+		t.Fatalf("get version of %s: %v", program, err)
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
 	return line
 }
 
-// machineMemory is that of the machine.
 func machineMemory(t testing.TB) string {
 	t.Helper()
 	fields := strings.Fields(readFile(t, "/proc/meminfo")) // MemTotal: and so many kB
@@ -198,7 +196,7 @@ func parseFloat(t testing.TB, text string) float64 {
 	return n
 }
 
-// etcdSizeMB is how large the database of etcd is, without what it could give back.
+// etcdSizeMB returns the size in use of the etcd database.
 func (s *harness) etcdSizeMB() float64 {
 	s.Helper()
 	response, err := http.Get(s.plane.EtcdURL + "/metrics")
@@ -208,7 +206,7 @@ func (s *harness) etcdSizeMB() float64 {
 	s.must(err)
 	_, rest, ok := strings.Cut(string(content), "\netcd_mvcc_db_total_size_in_use_in_bytes ")
 	if !ok {
-		s.Fatal("etcd does not say how large it is")
+		s.Fatal("etcd does not report its size")
 	}
 	return parseFloat(s, strings.Fields(rest)[0]) / (1 << 20)
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// removedComponent is the component that is removed, the last one of a stack.
+// removedComponent is the last component of a stack, which is removed.
 const removedComponent = "extra"
 
-// measurePruning is P11: a component leaves every stack, and then all stacks are deleted.
+// measurePruning measures P11: a component is removed from every stack, and then all stacks are deleted.
 func measurePruning(t *testing.T, size scenarioSize) []results.Figure {
 	s := newOperatorHarness(t)
 	n := size.stacks
@@ -66,14 +66,14 @@ func measurePruning(t *testing.T, size scenarioSize) []results.Figure {
 	return []results.Figure{
 		{Row: "P11", Name: "component removed, wall", Value: pruned, Unit: "s", Note: fmt.Sprintf("from %d stacks; a Deployment and a Service each", n)},
 		{Row: "P11", Name: "component removed, calls per app", Value: perPrune},
-		{Row: "P11", Name: "all deleted, wall", Value: deleted, Unit: "s", Note: "two components in reverse order; with Kubernetes' garbage collector"},
+		{Row: "P11", Name: "all deleted, wall", Value: deleted, Unit: "s", Note: "two components in reverse order, and garbage collection"},
 		{Row: "P11", Name: "all deleted, calls per app", Value: perDelete},
 		results.Figure{Row: "P11", Name: "leftovers", Value: float64(len(left)), Note: strings.Join(left[:min(3, len(left))], " ")}.WithBounds(0, 0),
 		s.externalCPU("P11", before, measureStart),
 	}
 }
 
-// newStack has no pods, and an order: web needs api.
+// newStack returns a stack without pods, in which web depends on api.
 func newStack(i int) *appsapi.AppStack {
 	component := func(name string) appsapi.Component {
 		c := appsapi.Component{Name: name, Service: &appsapi.ServiceComponent{}}
@@ -89,7 +89,7 @@ func newStack(i int) *appsapi.AppStack {
 	return stack
 }
 
-// forEachParallel does something n times as fast as several goroutines can.
+// forEachParallel calls do n times with several goroutines.
 func (s *harness) forEachParallel(n int, do func(i int) error) {
 	var next atomic.Int64
 	var group sync.WaitGroup
@@ -105,18 +105,17 @@ func (s *harness) forEachParallel(n int, do func(i int) error) {
 	group.Wait()
 }
 
-// timeCalls is how long something took, and how many calls of the operator per application.
+// timeCalls returns the duration of f and the operator's requests per application.
 func (s *harness) timeCalls(n int, f func()) (seconds, calls float64) {
 	s.Helper()
 	before, start := s.calls(), time.Now()
 	f()
 	seconds = time.Since(start).Seconds()
-	time.Sleep(settleTime) // the last events are on their way
+	time.Sleep(settleTime) // events are asynchronous
 	return seconds, float64(s.calls()-before) / float64(n)
 }
 
-// stackTracker is what watches show of stacks: which are not Ready yet, and what is not gone
-// yet.
+// stackTracker watches stacks: which are not Ready, and which objects are not deleted yet.
 type stackTracker struct{ ready, removed *stopwatch }
 
 func (s *harness) watchStacks() stackTracker {
@@ -148,7 +147,7 @@ func (d stackTracker) expectRemoved(name string, kinds ...string) {
 	}
 }
 
-// childKinds are all kinds that an application may leave behind.
+// childKinds are all kinds of children of an application.
 var childKinds = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "apps", Version: "v1", Kind: "StatefulSet"},
 	{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, {Group: "apps", Version: "v1", Kind: "ControllerRevision"},
@@ -160,8 +159,7 @@ var childKinds = []schema.GroupVersionKind{
 	appsapi.GroupVersion.WithKind("AppStack"),
 }
 
-// leftovers are what is there when nothing goes any more: the garbage collector takes its
-// time.
+// leftovers returns the remaining objects; garbage collection takes time.
 func (s *harness) leftovers() []string {
 	s.Helper()
 	const stableFor = 10 * time.Second
@@ -182,7 +180,7 @@ func (s *harness) listChildren() []string {
 		list.SetGroupVersionKind(kind)
 		selection := client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy}
 		if kind.Group == appsapi.GroupVersion.Group {
-			selection = nil // they are the users'
+			selection = nil // owned by users
 		}
 		s.must(s.List(s.Context(), list, selection))
 		for _, o := range list.Items {

@@ -8,14 +8,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// requestBodies are the bodies of the writes that the operator made for one AppService.
+// requestBodies are the bodies of the operator's writes for one AppService.
 type requestBodies struct {
 	app                 *appsapi.AppService
 	deployment, service string
 	status, events      [2]string // the first and the last
 }
 
-// forApp are the same for another AppService.
+// forApp returns the same bodies for another AppService.
 func (t *requestBodies) forApp(app *appsapi.AppService) *requestBodies {
 	replacer := strings.NewReplacer(t.app.Namespace, app.Namespace, t.app.Name, app.Name, string(t.app.UID), string(app.UID))
 	return &requestBodies{
@@ -25,7 +25,7 @@ func (t *requestBodies) forApp(app *appsapi.AppService) *requestBodies {
 	}
 }
 
-// extractBodies finds what the operator sent for one AppService.
+// extractBodies returns what the operator sent for one AppService.
 func extractBodies(t *testing.T, app *appsapi.AppService, requests audit.Events) *requestBodies {
 	collect := func(resource string) []string {
 		var bodies []string
@@ -39,7 +39,7 @@ func extractBodies(t *testing.T, app *appsapi.AppService, requests audit.Events)
 	deployments, services := collect("deployments.apps"), collect("services")
 	status, events := collect("appservices.apps.holdfast.dev/status"), collect("events.events.k8s.io")
 	if len(deployments) != 1 || len(services) != 1 || len(status) < 2 || len(events) < 2 {
-		t.Fatalf("%s took %d, %d, %d and %d writes of Deployment, Service, status and events",
+		t.Fatalf("%s: got %d, %d, %d and %d writes of Deployment, Service, status and events",
 			app.Name, len(deployments), len(services), len(status), len(events))
 	}
 	return &requestBodies{
@@ -48,7 +48,7 @@ func extractBodies(t *testing.T, app *appsapi.AppService, requests audit.Events)
 	}
 }
 
-// recordOperatorBodies lets the operator make a few, and keeps what it sent for the first.
+// recordOperatorBodies runs the operator with a few applications and returns the bodies for the first one.
 func recordOperatorBodies(t *testing.T) *requestBodies {
 	events, first := countRequests(t, holdfastContender(), 10)
 	return extractBodies(t, first.(*appsapi.AppService), events) //nolint:forcetypeassert // ours are

@@ -9,25 +9,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// requestCounts is how many requests of the contender the API server has let through, by what they
-// are for. Whoever watches asks for its watches again every five to ten minutes: client-go
-// chooses that time itself, no flag of the API server makes it longer. So these are counted
-// apart.
+// requestCounts are the numbers of the contender's requests. Watches are counted separately, because client-go reopens
+// them after a random time of five to ten minutes, which no flag changes.
 type requestCounts struct{ reads, watches, writes int }
 
 func (a requestCounts) since(before requestCounts) requestCounts {
 	return requestCounts{a.reads - before.reads, a.watches - before.watches, a.writes - before.writes}
 }
 
-// flowSchemaVerbs sorts the requests. The names come before contenderFlowSchema in the alphabet, which decides
-// between two of the same precedence.
+// flowSchemaVerbs classifies the requests. The names sort before contenderFlowSchema, which decides between FlowSchemas
+// of the same precedence.
 var flowSchemaVerbs = map[string][]string{
 	"bench-by-verb-reads":   {"get", "list"},
 	"bench-by-verb-watches": {"watch"},
 	"bench-by-verb-writes":  {"create", "update", "patch", "delete", "deletecollection"},
 }
 
-// countRequestsByVerb makes the API server count what the contender asks of it, by verb.
+// countRequestsByVerb makes the API server count the contender's requests by verb.
 func (s *harness) countRequestsByVerb() {
 	s.Helper()
 	for name, verbs := range flowSchemaVerbs {
@@ -39,7 +37,7 @@ func (s *harness) countRequestsByVerb() {
 		if time.Now().After(deadline) {
 			s.Fatal("the API server does not count the requests of " + operator.User + " by verb")
 		}
-		// One of each kind; that two of them are refused does not matter, they are counted before.
+		// One request of each kind; rejected ones are counted, too.
 		namespaces := kube.CoreV1().Namespaces()
 		_, _ = namespaces.Get(s.Context(), "default", metav1.GetOptions{})
 		if w, err := namespaces.Watch(s.Context(), metav1.ListOptions{}); err == nil {
@@ -55,7 +53,7 @@ func (s *harness) allVerbsCounted() bool {
 	return a.reads > 0 && a.watches > 0 && a.writes > 0
 }
 
-// requestCounts asks the API server what it has counted.
+// requestCounts returns the counters of the API server.
 func (s *harness) requestCounts() requestCounts {
 	s.Helper()
 	return requestCounts{s.dispatchedRequests("bench-by-verb-reads"), s.dispatchedRequests("bench-by-verb-watches"), s.dispatchedRequests("bench-by-verb-writes")}

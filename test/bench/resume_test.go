@@ -19,19 +19,18 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// A full run takes hours, and a machine that others use throws half of its rounds away. So it is
-// measured in parts, what is measured is kept, and a later sitting goes on from there: with the
-// same program, on the same machine.
+// A full run takes hours, and on a shared machine half of its rounds are invalid. It is therefore measured in parts, and
+// a later run can resume it with the same commit on the same machine.
 
-var resume = flag.Bool("resume", false, "go on with what out/ has of an earlier sitting, if it is of the same commit and the same machine; with -only, add that part to it")
+var resume = flag.Bool("resume", false, "resume the run in out/, if it is of the same commit and machine; with -only, add that part to it")
 
-// part is measured in one go.
+// part is measured without interruption.
 type part struct {
 	name string
 	run  func(*testing.T, *results.Run)
 }
 
-// partsOf are the parts of a profile, in their order.
+// partsOf returns the parts of a profile in order.
 func partsOf(p profile) []part {
 	out := []part{{"P1", func(t *testing.T, r *results.Run) { measureRounds(t, r, p) }}}
 	if p.rounds > 1 {
@@ -48,15 +47,15 @@ func partsOf(p profile) []part {
 	return out
 }
 
-// measure adds a part to a run. What a part that failed has found does not count, apart from
-// rounds, each of which is whole by itself.
+// measure adds a part to a run. Results of a failed part are dropped, except rounds, each of which is complete on its
+// own.
 func (p part) measure(t *testing.T, r *results.Run) {
 	start, before := time.Now(), len(r.Figures)
 	complete := t.Run(p.name, func(t *testing.T) { p.run(t, r) })
 	disturbed := complete && *resume && results.NeedsRepeat(r.Figures[before:])
-	if disturbed { // and the run is not complete, so that nobody takes it for one
+	if disturbed { // the part is not complete, so that it is repeated
 		results.PrintFigures(os.Stdout, r.Figures[before:])
-		t.Errorf("%s does not count: the machine was not left alone (the notes say by how much); go on with -resume when it is quiet", p.name)
+		t.Errorf("%s is invalid: other processes used the machine (see the notes); continue with -resume when it is idle", p.name)
 		complete = false
 	}
 	if !complete {
@@ -70,13 +69,13 @@ func (p part) measure(t *testing.T, r *results.Run) {
 	saveRun(t, r)
 }
 
-// resumeRun is a run that was begun before, or this new one.
+// resumeRun returns the resumed run or the new one.
 func resumeRun(t *testing.T, fresh *results.Run) *results.Run {
 	if !*resume {
 		return fresh
 	}
 	if c := fresh.Machine["commit"]; c == unknownCommit || strings.HasSuffix(c, dirtySuffix) {
-		t.Fatalf("what is measured is commit %s, and nobody can say whether that is what was measured before: commit it, or leave -resume out", c)
+		t.Fatalf("cannot resume at commit %s, which does not identify the code: commit the changes, or omit -resume", c)
 	}
 	earlier, err := results.Read(runFile(t, fresh.Profile))
 	switch {
@@ -85,10 +84,10 @@ func resumeRun(t *testing.T, fresh *results.Run) *results.Run {
 	case err != nil:
 		t.Fatal(err)
 	case earlier.Profile != fresh.Profile || earlier.Apps != fresh.Apps || !reflect.DeepEqual(earlier.Machine, fresh.Machine):
-		t.Fatalf("out/ has a %s run of %v, and this is a %s run of %v: there is nothing to go on with, leave -resume out", earlier.Profile, earlier.Machine, fresh.Profile, fresh.Machine)
+		t.Fatalf("cannot resume: out/ has a %s run of %v, this is a %s run of %v; omit -resume", earlier.Profile, earlier.Machine, fresh.Profile, fresh.Machine)
 	}
 	if earlier.ValidRounds() > 0 {
-		recomputed := burstFigures(earlier) // made anew whenever there is another round
+		recomputed := burstFigures(earlier) // recomputed with every round
 		earlier.Figures = slices.DeleteFunc(earlier.Figures, func(f results.Figure) bool {
 			return slices.ContainsFunc(recomputed, func(g results.Figure) bool { return g.Row == f.Row && g.Name == f.Name })
 		})
@@ -96,13 +95,13 @@ func resumeRun(t *testing.T, fresh *results.Run) *results.Run {
 	return earlier
 }
 
-// What commit says of a copy without its history, and of one with changes.
+// Results of currentCommit without a repository and with uncommitted changes.
 const (
 	unknownCommit = "unknown"
 	dirtySuffix   = "-dirty"
 )
 
-// currentCommit is what is measured. Pages are not: a run that was broken off has written its own.
+// currentCommit returns the commit of the code. Documentation is ignored, because an aborted run has written its pages.
 func currentCommit(t *testing.T) string {
 	git := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(t.Context(), "git", args...).Output()
@@ -118,10 +117,9 @@ func currentCommit(t *testing.T) string {
 	return revision
 }
 
-// outDir is where runs are kept; "" means out/ of the repository.
+// outDir is the directory of runs; "" means out/ of the repository.
 var outDir string
 
-// runFile is where a run is kept.
 func runFile(t *testing.T, profile string) string {
 	t.Helper()
 	dir := outDir
@@ -142,10 +140,10 @@ func runFile(t *testing.T, profile string) string {
 	return filepath.Join(dir, name)
 }
 
-// saveRun writes down what there is so far, with the figures that rounds give.
+// saveRun writes the current results, with the figures of rounds.
 func saveRun(t *testing.T, r *results.Run) {
 	if controlPlaneFlags != nil && (r.Flags == nil || !slices.Contains(controlPlaneFlags["etcd"], "--unsafe-no-fsync")) {
-		r.Flags = controlPlaneFlags // those of the rounds, also when the last sitting had none
+		r.Flags = controlPlaneFlags // those of the rounds, also if the last run had none
 	}
 	merged := *r
 	merged.Figures = nil
@@ -153,11 +151,11 @@ func saveRun(t *testing.T, r *results.Run) {
 		merged.Figures = burstFigures(r)
 	}
 	merged.Figures = append(merged.Figures, r.Figures...)
-	// What has no samples is no number: it is told, and is no figure.
+	// A figure without samples is an error, and is dropped.
 	merged.Figures = slices.DeleteFunc(merged.Figures, func(f results.Figure) bool {
 		notMeasured := math.IsNaN(f.Value) || math.IsInf(f.Value, 0)
 		if notMeasured {
-			t.Errorf("%s %s: nothing was measured", f.Row, f.Name)
+			t.Errorf("%s %s: no measurements", f.Row, f.Name)
 		}
 		return notMeasured
 	})
@@ -166,7 +164,7 @@ func saveRun(t *testing.T, r *results.Run) {
 	}
 }
 
-// printSummary prints what out/ has.
+// printSummary prints the results in out/.
 func printSummary(t *testing.T, r *results.Run) {
 	saved, err := results.Read(runFile(t, r.Profile))
 	if err != nil {
@@ -189,8 +187,8 @@ func printSummary(t *testing.T, r *results.Run) {
 	}
 }
 
-// TestResumeSkipsCompletedParts measures in two sittings what takes one: what is whole is not measured again, and what
-// was broken off is, without what it had found.
+// TestResumeSkipsCompletedParts resumes a run: completed parts are not measured again, an incomplete part is repeated
+// without its earlier results.
 func TestResumeSkipsCompletedParts(t *testing.T) {
 	defer func(dir string, resumeBefore bool) { outDir, *resume = dir, resumeBefore }(outDir, *resume)
 	outDir, *resume = t.TempDir(), true
@@ -206,7 +204,7 @@ func TestResumeSkipsCompletedParts(t *testing.T) {
 	}
 	first := resumeRun(t, fresh())
 	newPart("P3").measure(t, first)
-	first.Parts = append(first.Parts, results.Part{Name: "P4"}) // broken off
+	first.Parts = append(first.Parts, results.Part{Name: "P4"}) // incomplete
 	saveRun(t, first)
 	second := resumeRun(t, fresh())
 	for _, p := range []part{newPart("P3"), newPart("P4")} {

@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	// calibrationRollouts, at most, come first, one per second, and tell how much a rollout computes: of the machine, all that takes part.
+	// calibrationRollouts is the maximum number of rollouts, one per second, that determine the CPU time per rollout.
 	calibrationRollouts = 20
-	// rolloutLoad is which share of the cores rollouts then take. With all of them, each would wait for the machine and
-	// not for the operator.
+	// rolloutLoad is the share of the cores that rollouts use. With all cores, they would measure the machine instead of
+	// the operator.
 	rolloutLoad = 0.5
-	// podReadyDelay is how long a pod takes to become ready.
+	// podReadyDelay is the time until a pod is ready.
 	podReadyDelay = time.Second
 )
 
-// dependencyEdges of the order in which a CloudManager comes up.
+// dependencyEdges are the dependencies of a CloudManager.
 var dependencyEdges = []struct{ needed, needing, does string }{
-	{"db", "identity", "logs in, makes a schema and an account, tries it, writes the binding, applies; the server is played"},
+	{"db", "identity", "logs in, creates and tests schema and account, writes the binding, applies; the server is simulated"},
 	{"identity", "front", "applies"},
 }
 
-// measureRollout is P10: how long after a component is ready the next one is created.
+// measureRollout measures P10: the time from the readiness of a component to the creation of its dependent.
 func measureRollout(t *testing.T, size scenarioSize) []results.Figure {
 	s := newOperatorHarness(t)
 	_, err := podsim.Start(t.Context(), s.plane.Config, podsim.WithBehavior(func(*corev1.Pod) podsim.Behavior { return podsim.Slow(podReadyDelay) }))
@@ -66,11 +66,11 @@ func measureRollout(t *testing.T, size scenarioSize) []results.Figure {
 	}
 	return append(out,
 		results.Figure{Row: "P10", Name: "violations of the order", Value: float64(violations), Note: "by resourceVersion"}.WithBounds(0, 0),
-		results.Figure{Row: "P10", Name: "CPU per CloudManager", Value: cpuPerApp, Unit: "s", Note: fmt.Sprintf("of all that take part, of which the API server is most; they came at %.2f/s, half of what the cores hold, and their pods were ready after %s", rate, podReadyDelay)},
-		results.Figure{Row: "P10", Name: "requests of the operator per CloudManager", Value: float64(s.calls()-calls) / float64(size.rollouts), Note: "an account on the server and the binding among them"}, external)
+		results.Figure{Row: "P10", Name: "CPU per CloudManager", Value: cpuPerApp, Unit: "s", Note: fmt.Sprintf("of all processes, mostly the API server; created at %.2f/s, half of the capacity; pods ready after %s", rate, podReadyDelay)},
+		results.Figure{Row: "P10", Name: "requests of the operator per CloudManager", Value: float64(s.calls()-calls) / float64(size.rollouts), Note: "including the database account and the binding"}, external)
 }
 
-// runRollouts brings CloudManagers up at a rate, and returns how much CPU each of them took.
+// runRollouts creates CloudManagers at a rate and returns the CPU time per CloudManager.
 func (s *harness) runRollouts(timeline *rolloutTimeline, from, to int, perSecond float64) float64 {
 	s.Helper()
 	s.waitAllIdle()
@@ -95,15 +95,14 @@ func newCloudManager(i int) *appsapi.CloudManager {
 	return cm
 }
 
-// observation is when a watch saw something, and in which state of the world.
+// observation is the time and the resource version of an observed state.
 type observation struct {
 	at              time.Time
 	resourceVersion string
 }
 
-// rolloutTimeline is when each component of each application was created and ready. Times are those of
-// the driver's watches; which of two came first is told by their resourceVersions, for there
-// is one watch per kind.
+// rolloutTimeline records when each component of each application was created and ready. Times are those of the driver's
+// watches; the order is determined by resource versions, because there is one watch per kind.
 type rolloutTimeline struct {
 	*harness
 	mu             sync.Mutex
@@ -123,7 +122,7 @@ func newRolloutTimeline(s *harness) *rolloutTimeline {
 	return f
 }
 
-// replicasAvailable says whether all pods that are wanted are there, of the current kind, and available.
+// replicasAvailable reports whether all desired pods are updated and available.
 func replicasAvailable(want int32, counts ...int32) bool {
 	for _, n := range counts {
 		if n != want {
@@ -153,7 +152,7 @@ func (f *rolloutTimeline) observe(eventType watch.EventType, o client.Object, re
 	}
 }
 
-// reset is for what has been seen so far.
+// reset drops all observations.
 func (f *rolloutTimeline) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +160,7 @@ func (f *rolloutTimeline) reset() {
 	clear(f.ready)
 }
 
-// waitReady returns when the last component of n applications is ready.
+// waitReady waits until the last component of n applications is ready.
 func (f *rolloutTimeline) waitReady(n int) {
 	f.Helper()
 	last := dependencyEdges[len(dependencyEdges)-1].needing
@@ -175,14 +174,14 @@ func (f *rolloutTimeline) waitReady(n int) {
 			}
 		}
 		if done < n {
-			return fmt.Sprintf("%d of %d are up", done, n)
+			return fmt.Sprintf("%d of %d are ready", done, n)
 		}
 		return ""
 	})
 }
 
-// edgeLatencies is how long each application took from one component to the next, and how many did
-// not wait.
+// edgeLatencies returns the time from a dependency to its dependent for each application, and the number of order
+// violations.
 func (f *rolloutTimeline) edgeLatencies(dependency, dependent string) (took latencies, violations int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,7 +189,7 @@ func (f *rolloutTimeline) edgeLatencies(dependency, dependent string) (took late
 		ready, ok := f.ready[app][dependency]
 		next, began := created[dependent]
 		if !began {
-			continue // wait has seen all
+			continue // waitReady has waited for all
 		}
 		c, err := resourceversion.CompareResourceVersion(ready.resourceVersion, next.resourceVersion)
 		if !ok || err != nil || c >= 0 {

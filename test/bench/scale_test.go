@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// measureScale takes P8, P5, P6 and P7 of one population that grows, so that the largest is
-// made only once.
+// measureScale measures P8, P5, P6 and P7 with one growing population, so that the largest one is created only once.
 func measureScale(t *testing.T, r *results.Run, sizes []int, rest time.Duration) {
 	p := newPopulation(t)
 	figures, heapSamples := p.measureMemory(sizes)
@@ -25,7 +24,7 @@ func TestNamespaceHoldsAtMost1000AppServices(t *testing.T) {
 	}
 	for name, n := range counts {
 		if n > 1000 {
-			t.Errorf("%d AppServices in %s, want at most 1000", n, name)
+			t.Errorf("got %d AppServices in %s, want at most 1000", n, name)
 		}
 	}
 }

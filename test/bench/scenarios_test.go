@@ -8,15 +8,15 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// scenarioSize is how much of everything there is.
+// scenarioSize is the size of the scenarios.
 type scenarioSize struct {
-	burst        int           // AppServices that tell how many per second are too many
+	burst        int           // AppServices of a burst that determines the maximum rate
 	loadDuration time.Duration // of an open loop
-	pairs        int           // of open loops, ours and a bare one
+	pairs        int           // of open loops, operator and bare client
 
-	churnApps     int           // that are there before the churn
+	churnApps     int           // that exist before the churn
 	churnStepTime time.Duration // at each rate
-	churnFactor   float64       // from one rate to the next
+	churnFactor   float64       // factor between rates
 
 	driftApps    int
 	driftAudited int // drifts of each kind whose requests are counted
@@ -36,16 +36,16 @@ var (
 	}
 )
 
-// operatorScenarios are what happens to applications while they live: arrivals, edits, drift,
-// ordered rollouts, removals, and neighbours that always fail. Each has a fresh control plane.
+// operatorScenarios measure operation after the installation: arrivals, edits, drift, ordered rollouts, removals, and
+// failing applications. Each has a new control plane.
 var operatorScenarios = []struct {
 	row  string
 	run  func(*testing.T, scenarioSize) []results.Figure
-	slow bool // takes too long for a look in between, however few applications there are
+	slow bool // too slow for a quick run, even with few applications
 }{
 	{"P3", measureReadyLatency, false}, {"P4", measureChurn, false}, {"P9", measureDrift, false}, {"P10", measureRollout, false}, {"P11", measurePruning, false},
 	{"P13", measurePoison, true}, {"P14", measureWriteCost, true},
 }
 
-// noCallback is who has to be told of an AppService when the operator finds it by itself.
+// noCallback is used if only the operator handles new AppServices.
 func noCallback(*appsapi.AppService) {}

@@ -19,13 +19,12 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// writeMethod is a way to write something.
 type writeMethod struct {
 	name  string
 	write func(context.Context, *bareClient, *requestBodies) error
 }
 
-// writeMethods are pairs: how Holdfast writes something, and how others do, to applications that have nothing else in common.
+// writeMethods are pairs of methods for the same write: that of Holdfast and an alternative.
 var writeMethods = [][]writeMethod{
 	{
 		{"Deployment, apply", func(ctx context.Context, b *bareClient, t *requestBodies) error {
@@ -79,7 +78,7 @@ var writeMethods = [][]writeMethod{
 	}}},
 }
 
-// updateStatus replaces the whole object for its status.
+// updateStatus updates the status with a full update of the object.
 func (b *bareClient) updateStatus(ctx context.Context, t *requestBodies, i int) error {
 	var patch []struct {
 		Path  string          `json:"path"`
@@ -95,19 +94,18 @@ func (b *bareClient) updateStatus(ctx context.Context, t *requestBodies, i int) 
 				return err
 			}
 			return b.custom.Put().Namespace(t.app.Namespace).Resource("appservices").Name(t.app.Name).SubResource("status").
-				Param("fieldManager", appsapi.FieldManagerStatus).Body(t.app).Do(ctx).Into(t.app)
+				Param("fieldManager", appsapi.DefaultKeys.FieldManagerStatus).Body(t.app).Do(ctx).Into(t.app)
 		}
 	}
-	return errors.New("a status that is written in parts")
+	return errors.New("status patch has an unexpected format")
 }
 
-// measureWriteCost is the part of P14 that explains the rest: what each write costs the API server when
-// nobody reacts to it.
+// measureWriteCost explains P14: the cost of each write for the API server without any watcher's reaction.
 func measureWriteCost(t *testing.T, size scenarioSize) []results.Figure {
 	n := size.burst
 	bodies := recordOperatorBodies(t)
 	s := newHarness(t, controlplane.Options{NoControllerManager: true})
-	b := newBareClientFor(s, s.plane.Config, bodies) // the operator may not do what others do
+	b := newBareClientFor(s, s.plane.Config, bodies) // the operator has no permission for the alternatives
 	apps := make([]*appsapi.AppService, 2*n)
 	createCPU := s.measureAPIServerCPU(0, len(apps), func(i int) error {
 		apps[i] = newApp(i)
@@ -132,10 +130,10 @@ func measureWriteCost(t *testing.T, size scenarioSize) []results.Figure {
 	return out
 }
 
-// writeBatch is when one of a pair writes to some of its applications.
+// writeBatch is a range of applications for one method of a pair.
 type writeBatch struct{ method, from, to int }
 
-// writeBatches let both begin and both end: what is written later finds more objects, and a Service costs more then.
+// writeBatches runs both methods early and late: later writes find more objects, and Services cost more then.
 func writeBatches(methods, n int) []writeBatch {
 	half := warmupWrites + (n-warmupWrites)/2
 	var out []writeBatch
@@ -148,8 +146,8 @@ func writeBatches(methods, n int) []writeBatch {
 	return out
 }
 
-// measureAPIServerCPU is how long the API server computes for writes, without the first ones of a kind: who is the first has to build
-// schemas.
+// measureAPIServerCPU returns the CPU time of the API server for writes. The first writes of a kind are excluded,
+// because they build schemas.
 func (s *harness) measureAPIServerCPU(from, to int, write func(i int) error) float64 {
 	s.Helper()
 	if from == 0 {
@@ -159,9 +157,9 @@ func (s *harness) measureAPIServerCPU(from, to int, write func(i int) error) flo
 	}
 	before := cpuSeconds(s, s.plane.APIServer.Pid())
 	s.forEachParallel(to-from, func(i int) error { return write(from + i) })
-	time.Sleep(settleTime) // watches are served
+	time.Sleep(settleTime) // until watch events are delivered
 	return cpuSeconds(s, s.plane.APIServer.Pid()) - before
 }
 
-// warmupWrites is how many writes of a kind are not counted.
+// warmupWrites is the number of excluded writes of a kind.
 const warmupWrites = 20

@@ -35,7 +35,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// testCenter is a center that people reach.
+// testCenter is a center with its HTTP API.
 type testCenter struct {
 	*testing.T
 	*center.Center
@@ -62,14 +62,14 @@ func startCenter(t *testing.T, config *rest.Config, authzOptions authz.Options) 
 	t.Cleanup(func() { cancel(); <-done; server.Close() })
 	eventually(t, 20*time.Second, func() error {
 		if !c.Registry.Synced() || len(c.Registry.Informers()) < 20 {
-			return fmt.Errorf("not everything is read: %v", c.Registry.Informers())
+			return fmt.Errorf("informers have not synced: %v", c.Registry.Informers())
 		}
 		return nil
 	})
 	return &testCenter{T: t, Center: c, url: server.URL, kube: kube}
 }
 
-// createUser makes a service account with rules in namespaces, "" meaning all of them, and its token.
+// createUser creates a ServiceAccount with rules in namespaces ("" means all namespaces) and returns its token.
 func (h *testCenter) createUser(name, namespace string, rules map[string][]rbacv1.PolicyRule) string {
 	h.Helper()
 	ctx := h.Context()
@@ -109,7 +109,7 @@ var allRules = []rbacv1.PolicyRule{
 	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}, {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
 }
 
-// do asks for something, and returns what is answered.
+// do sends a request and returns the response.
 func (h *testCenter) do(method, token, path, body string) (int, []byte) {
 	h.Helper()
 	req, err := http.NewRequestWithContext(h.Context(), method, h.url+path, strings.NewReader(body))
@@ -132,7 +132,7 @@ func (h *testCenter) do(method, token, path, body string) (int, []byte) {
 	return response.StatusCode, text
 }
 
-// get asks, and reads the answer into out.
+// get sends a GET request and decodes the response into out.
 func (h *testCenter) get(token, path string, out any) int {
 	h.Helper()
 	code, body := h.do(http.MethodGet, token, path, "")
@@ -147,7 +147,7 @@ func (h *testCenter) get(token, path string, out any) int {
 	return code
 }
 
-// post wants something to be done.
+// post sends a POST request.
 func (h *testCenter) post(token, path, body string) int {
 	h.Helper()
 	code, text := h.do(http.MethodPost, token, path, body)
@@ -175,9 +175,9 @@ func (h *testCenter) openStream(token, topics string) *sseclient.Client {
 	return c
 }
 
-// TestAPI is a day at the center: an application comes, breaks, and is seen by those who may.
+// TestAPI creates and breaks an application, and checks the responses for users with different permissions.
 func TestAPI(t *testing.T) {
-	t.Parallel() // those that measure come first, alone
+	t.Parallel() // measurements run first, one at a time
 	s := harness.New(t, harness.BehaviorByTag(map[string]podsim.Behavior{"crash": podsim.CrashLoop(3)}), operator.Options{NoRace: true})
 	w := s.NewWorld(t)
 	h := startCenter(t, s.Plane.Config, authz.Options{})
@@ -237,9 +237,9 @@ func TestAPI(t *testing.T) {
 		h.get(admin, path+"/history", &all)
 		h.get(tenant, path+"/history", &some)
 		text, _ := json.Marshal(all)
-		for _, want := range []string{`"what":"CauseOpened"`, `"code":"CrashLoop"`, `"path":"spec.components[name=web].service.image"`, `"new":"shop/web:crash"`} {
+		for _, want := range []string{`"type":"CauseOpened"`, `"code":"CrashLoop"`, `"path":"spec.components[web].service.image"`, `"new":"shop/web:crash"`} {
 			if !strings.Contains(string(text), want) {
-				t.Errorf("no %s in %s", want, text)
+				t.Errorf("%s is missing in %s", want, text)
 			}
 		}
 		if text, _ := json.Marshal(some); strings.Contains(string(text), "CrashLoop") || !slices.Contains(some.Hidden, "Pod") {
@@ -272,23 +272,23 @@ func TestAPI(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("who may not", func(t *testing.T) {
+	t.Run("without permission", func(t *testing.T) {
 		for _, p := range []string{"/api/v1/applications", path, path + "/why", path + "/tree", path + "/history", "/api/v1/find?node=n", "/api/v1/center", "/api/v1/stream", "/api/none"} {
 			if code := h.get("", p, nil); code != http.StatusUnauthorized {
-				t.Errorf("anonymous gets %d for %s", code, p)
+				t.Errorf("got %d for %s without a token", code, p)
 			}
 			if code := h.get("nonsense", p, nil); code != http.StatusUnauthorized {
-				t.Errorf("a false token gets %d for %s", code, p)
+				t.Errorf("got %d for %s with an invalid token", code, p)
 			}
 		}
 		for p, want := range map[string]int{path: 404, path + "/history": 404, "/api/v1/center": 403, "/api/v1/find?x=y": 400, "/api/v1/applications?limit=0": 400, "/api/none": 404} {
 			if code := h.get(stranger, p, nil); code != want {
-				t.Errorf("a stranger gets %d for %s, want %d", code, p, want)
+				t.Errorf("got %d for %s without permissions, want %d", code, p, want)
 			}
 		}
 	})
-	t.Run("acts", func(t *testing.T) {
-		for i, want := range []int{403, 403, 200} { // who may comes last: then there is nothing left to do
+	t.Run("actions", func(t *testing.T) {
+		for i, want := range []int{403, 403, 200} { // the permitted user is last, because the action has an effect only once
 			if code := h.post([]string{tenant, stranger, admin}[i], path+"/scale", `{"component":"web","replicas":3}`); code != want {
 				t.Errorf("scale: %d, want %d", code, want)
 			}
@@ -321,7 +321,7 @@ func TestAPI(t *testing.T) {
 			}
 		}
 	})
-	t.Run("engine", func(t *testing.T) {
+	t.Run("status", func(t *testing.T) {
 		var e httpapi.CenterStatus
 		if code := h.get(admin, "/api/v1/center", &e); code != 200 || e.Applications == 0 || len(e.Informers) < 20 || e.Hub.Clients != 2 {
 			t.Errorf("%d: %+v", code, e)
@@ -338,7 +338,7 @@ func TestAPI(t *testing.T) {
 	if err := w.Delete(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("gone", func(t *testing.T) {
+	t.Run("deleted", func(t *testing.T) {
 		eventually(t, 20*time.Second, func() error {
 			if all := countEvents(adminStream); len(all) > 0 || h.get(admin, path, nil) != 404 {
 				return fmt.Errorf("still there: %v", all)
@@ -348,7 +348,7 @@ func TestAPI(t *testing.T) {
 	})
 }
 
-// expectStaysReady looks until the test ends: what is read later must not send anybody away.
+// expectStaysReady checks until the test ends that informers that start later do not make the center unready.
 func (h *testCenter) expectStaysReady() {
 	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(h.Context())
@@ -356,10 +356,10 @@ func (h *testCenter) expectStaysReady() {
 		defer close(done)
 		for ctx.Err() == nil {
 			if !h.Ready() {
-				h.Error("a center that was ready is not any more")
+				h.Error("the center became unready")
 				return
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // poll interval
 		}
 	}()
 	h.Cleanup(func() { cancel(); <-done })

@@ -1,5 +1,5 @@
-// Package center holds the application center against the API server: what it shows is what there
-// is, soon, for many, and for those who may see it.
+// Package center tests the application center against a real API server: consistency, latency, load and
+// permissions.
 package center
 
 import (
@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,12 +38,12 @@ import (
 )
 
 var (
-	changes = flag.Int("changes", 150, "how many random changes are made")
-	seed    = flag.Uint64("seed", 1, "what they depend on")
+	changes = flag.Int("changes", 150, "number of random changes")
+	seed    = flag.Uint64("seed", 1, "seed of the random changes")
 )
 
 func TestMain(m *testing.M) {
-	if target := os.Getenv(probeEnv); target != "" { // this is not a test, but what one looks at
+	if target := os.Getenv(probeEnv); target != "" { // run as a measured process instead of a test
 		if err := runProbe(target); err != nil {
 			log.Fatal(err)
 		}
@@ -64,34 +65,35 @@ func startCore(t *testing.T, config *rest.Config, published func(before, after *
 	t.Cleanup(func() { cancel(); <-done })
 	eventually(t, 20*time.Second, func() error {
 		if !c.Registry.Synced() || len(c.Registry.Informers()) < len(model.DefaultKinds()) {
-			return fmt.Errorf("not everything is read: %v", c.Registry.Informers())
+			return fmt.Errorf("informers have not synced: %v", c.Registry.Informers())
 		}
 		return nil
 	})
 	return c
 }
 
-// eventually waits until something is so.
+// eventually retries until check succeeds.
 func eventually(t *testing.T, within time.Duration, f func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = f(); err == nil {
-			return
-		}
+	poll := func(context.Context) (bool, error) {
+		err = f()
+		return err == nil, nil
 	}
-	t.Fatal(err)
+	if wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, within, true, poll) != nil {
+		t.Fatal(err)
+	}
 }
 
-// TestMatchesAPIServer changes things at random, and at every quiet point holds what the center has against
-// what the API server lists, and what it shows against what one shows that has just begun.
+// TestMatchesAPIServer makes random changes. At intervals it waits until nothing changes, and then compares the
+// store with the lists of the API server and the views with the views of a new center.
 func TestMatchesAPIServer(t *testing.T) {
-	t.Parallel() // those that measure come first, alone
+	t.Parallel() // measurements run first, one at a time
 	behaviors := map[string]podsim.Behavior{"slow": podsim.Slow(time.Second)}
 	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{NoRace: true})
 	w := s.NewWorld(t)
 	c := startCore(t, s.Plane.Config, nil)
-	r := &randomChanger{World: w, rng: rand.New(rand.NewPCG(*seed, 0))} //nolint:gosec // the same every time
+	r := &randomChanger{World: w, rng: rand.New(rand.NewPCG(*seed, 0))} //nolint:gosec // reproducible
 	start, checkpoints := time.Now(), 0
 	var slowest time.Duration
 	for done := 0; done < *changes; {
@@ -103,7 +105,7 @@ func TestMatchesAPIServer(t *testing.T) {
 		waitUntilConsistent(t, c, s.Plane.Config)
 		slowest = max(slowest, time.Since(lastChange))
 		checkpoints++
-		// A test of its own: the other center ends with it.
+		// A subtest stops the second center at its end.
 		t.Run(fmt.Sprintf("%d changes", done), func(t *testing.T) {
 			fresh := startCore(t, s.Plane.Config, nil)
 			eventually(t, 20*time.Second, func() error { return compareCenters(c, fresh) })
@@ -112,20 +114,20 @@ func TestMatchesAPIServer(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d changes in %.0f s, %d quiet points: what is held is what the API server lists, and what is shown is what a new center shows; applications: %d",
+	t.Logf("%d changes in %.0f s, %d comparisons: store and API server match, views match a new center; applications: %d",
 		*changes, time.Since(start).Seconds(), checkpoints, len(c.Model.All()))
-	t.Logf("the slowest quiet point came %.1f s after the last change, with the operator and the pods at work", slowest.Seconds())
+	t.Logf("the slowest comparison succeeded %.1f s after the last change, with the operator and the pods running", slowest.Seconds())
 }
 
-// waitUntilConsistent waits until the center holds exactly what the API server lists, twice in a row: others
-// are still at work.
+// waitUntilConsistent waits until the store matches the API server twice in a row, because controllers are
+// running.
 func waitUntilConsistent(t *testing.T, c *center.Core, config *rest.Config) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() error {
 		if err := compareWithAPIServer(t.Context(), c, config); err != nil {
 			return err
 		}
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // time for pending events
 		return compareWithAPIServer(t.Context(), c, config)
 	})
 }
@@ -142,7 +144,7 @@ func compareWithAPIServer(ctx context.Context, c *center.Core, config *rest.Conf
 		}
 		kind, ok := c.KindOf(i.Key.Resource)
 		if !ok {
-			continue // definitions of kinds
+			continue // CRDs are not stored
 		}
 		list, err := api.Resource(i.Key.Resource).Namespace(i.Key.Namespace).List(ctx, metav1.ListOptions{FieldSelector: kind.FieldSelector})
 		if err != nil {
@@ -164,11 +166,11 @@ func compareWithAPIServer(ctx context.Context, c *center.Core, config *rest.Conf
 	return nil
 }
 
-// compareCenters compares what two centers show.
+// compareCenters compares the views of two centers.
 func compareCenters(a, b *center.Core) error {
 	x, y := renderRecords(a), renderRecords(b)
 	if diff := cmp.Diff(y, x); diff != "" {
-		return fmt.Errorf("shown (-new center +this one):\n%s", diff)
+		return fmt.Errorf("views (-new center +this center):\n%s", diff)
 	}
 	return nil
 }
@@ -187,7 +189,7 @@ func renderRecords(c *center.Core) map[string]string {
 	return out
 }
 
-// randomChanger changes things.
+// randomChanger makes random changes.
 type randomChanger struct {
 	*harness.World
 	rng    *rand.Rand
@@ -200,20 +202,20 @@ components:
 - {name: web, dependsOn: [db], service: {image: "shop/web:1", replicas: 2, ports: [{port: 80}], config: {files: [{path: /etc/a, content: one}]}}}
 `
 
-// applyRandom makes one change that the API server took.
+// applyRandom makes one random change that the API server accepts.
 func (c *randomChanger) applyRandom(t *testing.T) {
 	ctx := t.Context()
 	n := c.rng.IntN(6)
 	name := fmt.Sprint("shop-", n)
 	operations := []func() error{
-		func() error { // an application comes
+		func() error { // create an application
 			app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: c.NS, Name: name}}
 			if err := yaml.UnmarshalStrict([]byte(stackSpec), &app.Spec); err != nil {
 				return err
 			}
 			return c.Create(ctx, app)
 		},
-		func() error { // and goes
+		func() error { // delete an application
 			if c.rng.IntN(3) > 0 {
 				return nil
 			}
@@ -228,7 +230,7 @@ func (c *randomChanger) applyRandom(t *testing.T) {
 		func() error {
 			return c.Delete(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.NS, Name: "plain-" + name}})
 		},
-		func() error { // a ConfigMap, with or without a release
+		func() error { // create a ConfigMap, with or without a Helm release
 			m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.NS, Name: fmt.Sprint("map-", n)}}
 			if c.rng.IntN(2) == 0 {
 				m.Annotations = map[string]string{"meta.helm.sh/release-name": fmt.Sprint("release-", n%2), "meta.helm.sh/release-namespace": c.NS}
@@ -249,7 +251,7 @@ func (c *randomChanger) applyRandom(t *testing.T) {
 	}
 }
 
-// isBusy is the API server's word for "not now".
+// isBusy reports whether the API server rejected a request temporarily.
 func isBusy(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsTooManyRequests(err) || strings.Contains(err.Error(), "exhausted")
 }
@@ -262,7 +264,7 @@ func (c *randomChanger) patchStack(ctx context.Context, name, path string, value
 	return c.Patch(ctx, &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: c.NS, Name: name}}, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// createOrScaleDeployment makes or scales a Deployment of somebody else.
+// createOrScaleDeployment creates or scales a Deployment that Holdfast does not manage.
 func (c *randomChanger) createOrScaleDeployment(ctx context.Context, name string) error {
 	c.serial++
 	labels := map[string]string{"app": name}

@@ -18,10 +18,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// TestCustomKindsAtRuntime defines a kind while the center runs: its objects are in the tree, with the health that
-// they report, and go with the kind.
+// TestCustomKindsAtRuntime creates a CRD while the center is running. Its objects appear in the tree with their
+// reported health, and disappear with the CRD.
 func TestCustomKindsAtRuntime(t *testing.T) {
-	t.Parallel() // those that measure come first, alone
+	t.Parallel() // measurements run first, one at a time
 	plane := testutil.ControlPlane(t, controlplane.Options{})
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestCustomKindsAtRuntime(t *testing.T) {
 			}
 			_, err := ext.ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), crd.Name, metav1.GetOptions{})
 			if err == nil {
-				return fmt.Errorf("the definition is still there")
+				return fmt.Errorf("the CRD still exists")
 			}
 			return nil
 		})
@@ -83,5 +83,5 @@ func TestCustomKindsAtRuntime(t *testing.T) {
 			t.Errorf("%s is %s: %s", i.Key, i.State, i.Message)
 		}
 	}
-	t.Logf("objects of a new kind were in the tree %.2f s after they were made, at most; with the kind they went", slowest.Seconds())
+	t.Logf("objects of a new kind appeared in the tree at most %.2f s after their creation and disappeared with the CRD", slowest.Seconds())
 }

@@ -29,14 +29,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// marker is in the message of the status that is written: "beat 17."
+// marker is part of the message of each written status: "beat 17."
 const marker = "beat "
 
-// latencyRecorder are when something was written, by its number, and what readers say how long it took.
+// latencyRecorder records the write times by number, and the latencies that readers report.
 type latencyRecorder struct {
 	mu        sync.Mutex
 	sent      map[int]time.Time
-	latencies map[string][]time.Duration // by who was told
+	latencies map[string][]time.Duration // by type of reader
 	received  map[string]int
 }
 
@@ -55,7 +55,7 @@ func (b *latencyRecorder) recordReceived(source string, n int, at time.Time) {
 	b.received[source]++
 }
 
-// quantile is a quantile of how long it took.
+// quantile returns a quantile of the latencies.
 func (b *latencyRecorder) quantile(source string, q float64) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *latencyRecorder) quantile(source string, q float64) time.Duration {
 	return all[min(len(all)-1, int(q*float64(len(all))))]
 }
 
-// parseMarker is the number of a marker in a line.
+// parseMarker returns the number of a marker in a line.
 func parseMarker(line []byte) (int, bool) {
 	i := bytes.Index(line, []byte(marker))
 	if i < 0 {
@@ -82,7 +82,7 @@ func parseMarker(line []byte) (int, bool) {
 	return n, err == nil
 }
 
-// rawStreamClient is a client of the stream, as cheap as can be: it only looks for markers.
+// rawStreamClient is a minimal client of the stream that only searches for markers.
 type rawStreamClient struct {
 	conn        net.Conn
 	lastEventID string // id of the last event
@@ -105,7 +105,7 @@ func dialStream(t *testing.T, h *testCenter, token, lastID string) *rawStreamCli
 	return &rawStreamClient{conn: conn}
 }
 
-// readEvents reads until the connection ends, and tells what it hears.
+// readEvents reads until the connection ends and reports markers.
 func (l *rawStreamClient) readEvents(onMarker func(n int, at time.Time), onEvent func(name string)) {
 	r := bufio.NewReaderSize(l.conn, 16<<10)
 	for {
@@ -130,7 +130,7 @@ func (l *rawStreamClient) readEvents(onMarker func(n int, at time.Time), onEvent
 	}
 }
 
-// benchCenter is a center with applications that only the test changes.
+// benchCenter is a center whose applications are changed only by the test.
 type benchCenter struct {
 	*testCenter
 	api   client.WithWatch
@@ -173,7 +173,7 @@ func newBenchCenter(t *testing.T, applications int) *benchCenter {
 	wg.Wait()
 	eventually(t, 60*time.Second, func() error {
 		if n := len(h.Model.All()); n < applications {
-			return fmt.Errorf("%d of %d applications are seen", n, applications)
+			return fmt.Errorf("%d of %d applications are visible", n, applications)
 		}
 		return nil
 	})
@@ -192,7 +192,7 @@ func (h *benchCenter) writeStatus(b *latencyRecorder, n, app int) {
 	}
 }
 
-// watchDirectly watches as somebody would who has no center.
+// watchDirectly watches the API server without the center.
 func (h *benchCenter) watchDirectly(b *latencyRecorder) {
 	w, err := h.api.Watch(h.Context(), &appsapi.AppStackList{}, client.InNamespace(h.ns))
 	if err != nil {
@@ -216,8 +216,8 @@ const (
 	loadDuration    = 6 * time.Second
 )
 
-// measureLatency lets clients listen while statuses are written, and says how long it took until a bare
-// watch, and the clients, knew: all but one in a hundred.
+// measureLatency writes statuses while clients are connected, and returns the p99 latency of a direct watch and of
+// the clients.
 func (h *benchCenter) measureLatency(t *testing.T, clients, stuck int) (bare, stream time.Duration) {
 	b := &latencyRecorder{sent: map[int]time.Time{}, latencies: map[string][]time.Duration{}, received: map[string]int{}}
 	h.watchDirectly(b)
@@ -231,10 +231,10 @@ func (h *benchCenter) measureLatency(t *testing.T, clients, stuck int) (bare, st
 		wg.Go(func() { l.readEvents(func(n int, at time.Time) { b.recordReceived("stream", n, at) }, nil) })
 	}
 	for range stuck {
-		streams = append(streams, dialStream(t, h.testCenter, h.token, "")) // and never reads
+		streams = append(streams, dialStream(t, h.testCenter, h.token, "")) // never reads
 	}
 	h.waitForClients(t, clients+stuck)
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // time for the snapshots
 	events := int(loadDuration.Seconds()) * eventsPerSecond
 	tick := time.NewTicker(time.Second / eventsPerSecond)
 	defer tick.Stop()
@@ -244,14 +244,14 @@ func (h *benchCenter) measureLatency(t *testing.T, clients, stuck int) (bare, st
 		writes.Go(func() { h.writeStatus(b, n, n%20) })
 	}
 	writes.Wait()
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // time for the last events
 	after := h.Hub.Stats()
-	bare, stream = b.quantile("bare", .99), b.quantile("stream", .99) // before the watch hears of the next round
-	t.Logf("%5d clients (and %d that do not read), %d events at %d/s: bare watch p50 %s p99 %s, stream p50 %s p99 %s; %d deliveries, %.2f encodes per frame, %d slow ones closed",
+	bare, stream = b.quantile("bare", .99), b.quantile("stream", .99) // before the next measurement
+	t.Logf("%5d clients (and %d stalled), %d events at %d/s: direct watch p50 %s p99 %s, stream p50 %s p99 %s; %d deliveries, %.2f encodes per frame, %d slow clients closed",
 		clients, stuck, events, eventsPerSecond, ms(b.quantile("bare", .5)), ms(b.quantile("bare", .99)), ms(b.quantile("stream", .5)), ms(b.quantile("stream", .99)),
 		b.received["stream"], float64(after.Encodes-before.Encodes)/float64(max(1, after.Frames-before.Frames)), after.ClosedSlow-before.ClosedSlow)
 	if got := b.received["stream"]; got < clients*events*9/10 {
-		t.Errorf("%d frames were heard, of %d", got, clients*events)
+		t.Errorf("received %d of %d frames", got, clients*events)
 	}
 	for _, l := range streams {
 		_ = l.conn.Close()
@@ -260,7 +260,7 @@ func (h *benchCenter) measureLatency(t *testing.T, clients, stuck int) (bare, st
 	return bare, stream
 }
 
-// waitForClients waits until so many are there.
+// waitForClients waits for a number of connected clients.
 func (h *benchCenter) waitForClients(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, 60*time.Second, func() error {
@@ -273,8 +273,8 @@ func (h *benchCenter) waitForClients(t *testing.T, want int) {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
 
-// maxAttempts is how often a short test takes a time: CI has a machine that others use, too. A long
-// one is run when that is quiet, and takes it once.
+// maxAttempts is the number of attempts of a measurement. Short tests retry because they share the machine with
+// other tests.
 func maxAttempts() int {
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		return 1
@@ -282,35 +282,34 @@ func maxAttempts() int {
 	return 3
 }
 
-// TestFanOut writes, and sees how long it takes until clients know, beside a bare watch.
+// TestFanOut compares the latency of many stream clients with a direct watch.
 func TestFanOut(t *testing.T) {
 	h := newBenchCenter(t, 20)
-	clients, limit := 100, 250*time.Millisecond // a small machine that is busy with other tests
+	clients, limit := 100, 250*time.Millisecond // for a small, busy machine
 	long := os.Getenv("HOLDFAST_LONG") != ""
 	if long {
 		limit = 50 * time.Millisecond
 	}
 	bare, p99 := h.measureLatency(t, clients, 0)
-	for try := 1; try < maxAttempts() && bare > limit; try++ { // the machine was not there for anybody
+	for try := 1; try < maxAttempts() && bare > limit; try++ { // the machine was overloaded
 		bare, p99 = h.measureLatency(t, clients, 0)
 	}
 	if extra := p99 - bare; extra > limit {
-		t.Errorf("p99 is %s more than that of a bare watch", ms(extra))
+		t.Errorf("p99 is %s higher than p99 of a direct watch", ms(extra))
 	}
 	h.testReconnect(t, clients)
 	if !long {
 		return
 	}
 	bareWithStuck, withStuck := h.measureLatency(t, clients, clients/10)
-	// The API server's own time differs from round to round: what the center adds is compared.
+	// Compare only the latency that the center adds, because the latency of the API server varies.
 	if extra := withStuck - bareWithStuck - (p99 - bare); extra > p99/10+5*time.Millisecond {
-		t.Errorf("clients that do not read cost the others %s", ms(extra))
+		t.Errorf("stalled clients delay other clients by %s", ms(extra))
 	}
 	h.measureLatency(t, 1000, 0)
 }
 
-// testReconnect cuts all clients off; they come back and go on, and the API server hears nothing of
-// it but questions about rights.
+// testReconnect disconnects all clients. They resume, and the center sends only access reviews to the API server.
 func (h *benchCenter) testReconnect(t *testing.T, clients int) {
 	h.waitForClients(t, 0)
 	log, err := audit.Open(h.plane.AuditLog())
@@ -327,10 +326,10 @@ func (h *benchCenter) testReconnect(t *testing.T, clients int) {
 		wg.Go(func() { first[i].readEvents(ignore, nil) })
 	}
 	h.waitForClients(t, clients)
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // time for the snapshots
 	b := &latencyRecorder{sent: map[int]time.Time{}, latencies: map[string][]time.Duration{}, received: map[string]int{}}
 	h.writeStatus(b, 1_000_000, 0)
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // time for the event
 	for _, l := range first {
 		_ = l.conn.Close()
 	}
@@ -362,14 +361,15 @@ func (h *benchCenter) testReconnect(t *testing.T, clients int) {
 	requests, reviews := h.centerRequests(t, log, from)
 	mu.Lock()
 	defer mu.Unlock()
-	t.Logf("%d clients came back: %d resumed, %d snapshots, %d requests to the API server and %d questions about rights", clients, clients, snapshots, requests, reviews)
+	t.Logf("%d clients reconnected: %d resumed, %d snapshots, %d requests to the API server and %d access reviews", clients, clients,
+		snapshots, requests, reviews)
 	if requests > 0 || snapshots > 0 {
 		t.Errorf("%d requests, %d snapshots", requests, snapshots)
 	}
 }
 
-// centerRequests is what the center has asked of the API server: requests, and questions about rights. A
-// watch that ends was there before.
+// centerRequests counts the requests of the center to the API server and its reviews. It ignores watches that end,
+// because they were started before.
 func (h *benchCenter) centerRequests(t *testing.T, log *audit.Log, from audit.Position) (requests, reviews int) {
 	t.Helper()
 	events, err := log.Since(t.Context(), h.plane.Config, from)

@@ -18,9 +18,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// TestListAndTreeLatency reads lists and trees of a large cluster, and counts what that costs the API server.
+// TestListAndTreeLatency measures lists and trees of a large cluster, and counts the requests to the API server.
 func TestListAndTreeLatency(t *testing.T) {
-	applications, nodes, limitFactor := 300, 100, 5 // a small machine that is busy with other tests
+	applications, nodes, limitFactor := 300, 100, 5 // for a small, busy machine
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		applications, nodes, limitFactor = 10_000, 1000, 1
 	}
@@ -46,10 +46,10 @@ func TestListAndTreeLatency(t *testing.T) {
 		name, path string
 		limit      time.Duration
 	}{
-		{"a page of 50", "/api/v1/applications", 20 * time.Millisecond},
-		{"the worst first", "/api/v1/applications?sort=health", 20 * time.Millisecond},
+		{"page of 50", "/api/v1/applications", 20 * time.Millisecond},
+		{"sorted by health", "/api/v1/applications?sort=health", 20 * time.Millisecond},
 		{"a search", "/api/v1/applications?q=shop-29", 20 * time.Millisecond},
-		{fmt.Sprintf("a tree of %d nodes", nodes), tree, 50 * time.Millisecond},
+		{fmt.Sprintf("tree of %d nodes", nodes), tree, 50 * time.Millisecond},
 	} {
 		var latencies []time.Duration
 		for range 200 {
@@ -62,18 +62,18 @@ func TestListAndTreeLatency(t *testing.T) {
 		slices.Sort(latencies)
 		t.Logf("%-22s of %d applications: p50 %s p99 %s", tc.name, applications, ms(latencies[len(latencies)/2]), ms(latencies[len(latencies)*99/100]))
 		if p99, limit := latencies[len(latencies)*99/100], tc.limit*time.Duration(limitFactor); p99 > limit {
-			t.Errorf("%s: p99 is %s, more than %s", tc.name, ms(p99), ms(limit))
+			t.Errorf("%s: p99 is %s, want at most %s", tc.name, ms(p99), ms(limit))
 		}
 	}
 	requests, reviews := h.centerRequests(t, log, from)
-	t.Logf("800 requests cost the API server %d requests and %d questions about rights", requests, reviews)
+	t.Logf("800 requests caused %d requests and %d access reviews to the API server", requests, reviews)
 	if requests > 0 {
 		t.Errorf("%d requests", requests)
 	}
 	h.testPagination(t, applications)
 }
 
-// testPagination goes through all pages, and sees each application once.
+// testPagination checks that each application is on exactly one page.
 func (h *benchCenter) testPagination(t *testing.T, applications int) {
 	seen := map[string]int{}
 	for next := ""; ; {
@@ -98,7 +98,7 @@ func (h *benchCenter) testPagination(t *testing.T, applications int) {
 	}
 }
 
-// createDeploymentWithPods is a Deployment of somebody else with many pods.
+// createDeploymentWithPods creates a Deployment with many pods that Holdfast does not manage.
 func (h *benchCenter) createDeploymentWithPods(t *testing.T, pods int) {
 	ctx := t.Context()
 	labels := map[string]string{"app": "crowd"}
@@ -114,7 +114,7 @@ func (h *benchCenter) createDeploymentWithPods(t *testing.T, pods int) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			// Of the Deployment itself: a ReplicaSet's controller would delete those that it does not want.
+			// Owned by the Deployment, because a ReplicaSet controller would delete surplus pods.
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.ns, Name: fmt.Sprint("crowd-", i), Labels: labels,
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID, Controller: new(true)}}}, Spec: d.Spec.Template.Spec}
 			if err := h.api.Create(ctx, p); err != nil {
@@ -125,7 +125,7 @@ func (h *benchCenter) createDeploymentWithPods(t *testing.T, pods int) {
 	wg.Wait()
 	eventually(t, 60*time.Second, func() error {
 		if h.Model.Get(model.Ref{Kind: "Group", Namespace: h.ns, Name: "crowd"}) == nil {
-			return fmt.Errorf("the group is not there")
+			return fmt.Errorf("the group does not exist")
 		}
 		return nil
 	})

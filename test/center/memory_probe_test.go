@@ -31,9 +31,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// A holder is a process of its own that holds what a cluster has, so that what it needs is its own.
+// A probe is a separate process that stores the objects of the cluster, so that its memory can be measured.
 const (
-	probeEnv      = "HOLDFAST_TEST_HOLD" // which one to be
+	probeEnv      = "HOLDFAST_TEST_HOLD" // the name of the probe
 	kubeconfigEnv = "HOLDFAST_TEST_KUBECONFIG"
 
 	probeCenter           = "center"
@@ -41,27 +41,27 @@ const (
 	probeTrimmedInformers = "dynamicinformer without managedFields"
 )
 
-// memoryReport is what a holder says about itself.
+// memoryReport is the report of a probe.
 type memoryReport struct {
 	Objects, ConfigMaps, Applications int
-	// SyncTime is how long after its start it had read everything; zero before.
+	// SyncTime is the time from the start until all objects were read; zero before.
 	SyncTime time.Duration
-	// Resident is the memory that it has, Own without the pages of its program, and Peak the most
-	// that it ever had.
+	// Resident is the resident memory, Anonymous the resident memory without file-backed pages, and Peak the
+	// maximum of Resident.
 	Resident, Anonymous, Peak uint64
-	// Heap is what is still in use after a collection, and Goroutines how many there are.
+	// Heap is the live heap after a collection. Goroutines is the number of goroutines.
 	Heap       uint64
 	Goroutines int
 }
 
-// memoryProbe is such a process, seen from the test.
+// memoryProbe controls a probe from the test.
 type memoryProbe struct {
 	*testing.T
 	in  io.Writer
 	out *bufio.Scanner
 }
 
-// startProbe starts a holder that ends with the test.
+// startProbe starts a probe that ends with the test.
 func startProbe(t *testing.T, config *rest.Config, target string, env ...string) *memoryProbe {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -69,7 +69,7 @@ func startProbe(t *testing.T, config *rest.Config, target string, env ...string)
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // it is this program
+	cmd := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // runs this test binary
 	cmd.Env = append(append(os.Environ(), probeEnv+"="+target, kubeconfigEnv+"="+file), env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -87,14 +87,14 @@ func startProbe(t *testing.T, config *rest.Config, target string, env ...string)
 	return &memoryProbe{T: t, in: in, out: bufio.NewScanner(out)}
 }
 
-// query sends a word, and reads the answer.
+// query sends a command and reads the response.
 func (h *memoryProbe) query(command string) (answer memoryReport) {
 	h.Helper()
 	if _, err := fmt.Fprintln(h.in, command); err != nil {
 		h.Fatal(err)
 	}
 	if !h.out.Scan() {
-		h.Fatalf("the holder ended: %v", h.out.Err())
+		h.Fatalf("the probe ended: %v", h.out.Err())
 	}
 	if err := json.Unmarshal(h.out.Bytes(), &answer); err != nil {
 		h.Fatal(err)
@@ -102,13 +102,13 @@ func (h *memoryProbe) query(command string) (answer memoryReport) {
 	return answer
 }
 
-// waitStable asks until it holds what it should, and then until its heap is the same as before: what it
-// holds may still be looked at.
+// waitStable waits until the probe has all objects, and then until its heap is stable, because it may still be
+// processing them.
 func (h *memoryProbe) waitStable(enough func(memoryReport) bool) (last memoryReport) {
 	h.Helper()
 	eventually(h.T, 3*time.Minute, func() error {
 		if now := h.query("look"); now.SyncTime == 0 || !enough(now) {
-			return fmt.Errorf("it holds %+v", now)
+			return fmt.Errorf("got %+v", now)
 		}
 		return nil
 	})
@@ -116,15 +116,15 @@ func (h *memoryProbe) waitStable(enough func(memoryReport) bool) (last memoryRep
 		before := last.Heap
 		last = h.query("collect")
 		if change := float64(last.Heap) - float64(before); math.Abs(change) > float64(last.Heap)/200 {
-			time.Sleep(time.Second)
-			return fmt.Errorf("its heap changed by %.0f bytes", change)
+			time.Sleep(time.Second) // the collector frees memory in the background
+			return fmt.Errorf("the heap changed by %.0f bytes", change)
 		}
 		return nil
 	})
 	return last
 }
 
-// runProbe is the process itself: it answers until nobody asks.
+// runProbe runs the probe: it responds until its input is closed.
 func runProbe(target string) error {
 	started := time.Now()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv(kubeconfigEnv))
@@ -142,7 +142,7 @@ func runProbe(target string) error {
 	live := make(chan time.Duration, 1)
 	go func() {
 		for !fill(&memoryReport{}) {
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // poll interval
 		}
 		live <- time.Since(started)
 	}()
@@ -159,7 +159,7 @@ func runProbe(target string) error {
 		report.readProcStatus()
 		switch command {
 		case "collect":
-			for range 3 { // finalizers, and what they let go
+			for range 3 { // finalizers release more objects
 				runtime.GC()
 			}
 			var m runtime.MemStats
@@ -187,7 +187,7 @@ func writeHeapProfile(file string) error {
 	return pprof.Lookup("heap").WriteTo(f, 0)
 }
 
-// readProcStatus reads what the kernel knows.
+// readProcStatus reads /proc/self/status.
 func (h *memoryReport) readProcStatus() {
 	content, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -210,7 +210,7 @@ func (h *memoryReport) readProcStatus() {
 	}
 }
 
-// startCenterProbe holds with the center.
+// startCenterProbe stores the objects with the center.
 func startCenterProbe(ctx context.Context, config *rest.Config) (func(*memoryReport) bool, error) {
 	core, err := center.New(center.Options{Config: config})
 	if err != nil {
@@ -235,7 +235,7 @@ func startCenterProbe(ctx context.Context, config *rest.Config) (func(*memoryRep
 	}, nil
 }
 
-// startInformerProbe holds with what client-go has.
+// startInformerProbe stores the objects with client-go informers.
 func startInformerProbe(ctx context.Context, config *rest.Config) (func(*memoryReport) bool, error) {
 	c, err := dynamic.NewForConfig(config)
 	if err != nil {

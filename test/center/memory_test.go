@@ -17,12 +17,12 @@ import (
 )
 
 var (
-	objects       = flag.Int("objects", shortOrLong(1_000, 20_000), "how many objects applications have")
-	unrelatedMaps = flag.Int("configmaps", shortOrLong(2_000, 50_000), "how many ConfigMaps are nobody's")
-	profiles      = flag.String("profiles", "", "a folder for heap profiles of the center")
+	objects       = flag.Int("objects", shortOrLong(1_000, 20_000), "number of objects of applications")
+	unrelatedMaps = flag.Int("configmaps", shortOrLong(2_000, 50_000), "number of unrelated ConfigMaps")
+	profiles      = flag.String("profiles", "", "directory for heap profiles of the center")
 )
 
-// shortOrLong is the full figure where it was asked for: HOLDFAST_LONG=1.
+// shortOrLong returns the value of the full run if HOLDFAST_LONG is set.
 func shortOrLong(short, long int) int {
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		return long
@@ -31,19 +31,19 @@ func shortOrLong(short, long int) int {
 }
 
 const (
-	// perApplication is how many objects an application of the crowd has.
+	// perApplication is the number of objects per application.
 	perApplication = 20
-	// maxResident is the memory for 20,000 objects of 1,000 applications.
+	// maxResident is the maximum memory for 20,000 objects of 1,000 applications.
 	maxResident = 250 << 20
-	// maxPerObject is the heap that each of them may need: with the garbage of a heap that doubles
-	// before it is collected, and what the process needs anyway, that makes maxResident.
+	// maxPerObject is the maximum heap per object. Together with garbage (the heap doubles before a collection)
+	// and the base memory of the process, it results in maxResident.
 	maxPerObject = 5_000
-	// maxPerConfigMap is what a ConfigMap of nobody may need where it has to be known that it is there.
+	// maxPerConfigMap is the maximum heap per unrelated ConfigMap in a namespace with applications.
 	maxPerConfigMap = 800
 )
 
-// TestMemory fills a cluster, and looks at what the center needs to follow it, beside informers of
-// client-go that hold the same.
+// TestMemory fills a cluster and compares the memory of the center with client-go informers for the same
+// objects.
 func TestMemory(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
 	operator.Install(t, plane)
@@ -62,17 +62,17 @@ func TestMemory(t *testing.T) {
 	parallel(t, applications/2, applications, c.createApplication)
 	measureAll(t, plane.Config, c, applications, after)
 
-	t.Logf("%-38s %8s %10s %8s %8s %8s %8s", "holds", "objects", "per object", "heap", "RSS", "peak", "live in")
+	t.Logf("%-38s %8s %10s %8s %8s %8s %8s", "process", "objects", "per object", "heap", "RSS", "peak", "live in")
 	for _, what := range probeTargets() {
 		a, b := before[what], after[what]
 		t.Logf("%-38s %8d %8.0f B %8s %8s %8s %7.1fs", what, b.Objects, heapPerObject(a, b), mib(b.Heap), mib(b.Resident), mib(b.Peak), b.SyncTime.Seconds())
 	}
 	centerReport := after[probeCenter]
 	if got := heapPerObject(before[probeCenter], centerReport); got > maxPerObject {
-		t.Errorf("the center needs %.0f bytes of heap per object, want at most %d", got, maxPerObject)
+		t.Errorf("the center uses %.0f bytes of heap per object, want at most %d", got, maxPerObject)
 	}
 	if centerReport.Peak > maxResident {
-		t.Errorf("the center needed %s for %d objects, want at most %s", mib(centerReport.Peak), centerReport.Objects, mib(maxResident))
+		t.Errorf("the center used %s for %d objects, want at most %s", mib(centerReport.Peak), centerReport.Objects, mib(maxResident))
 	}
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		compareGCSettings(t, plane.Config, applications)
@@ -80,11 +80,11 @@ func TestMemory(t *testing.T) {
 	testUnrelatedConfigMaps(t, plane.Config, c, applications)
 }
 
-// recommendedEnv are the settings that the container of the center should have: with them garbage is
-// at most half of what is held, and a first list of everything does not leave it large.
+// recommendedEnv are the settings of the center's container. They limit garbage to half of the live heap and
+// return the memory of the initial lists.
 var recommendedEnv = []string{"GOGC=50", "GOMEMLIMIT=450MiB"}
 
-// probeTargets are those that are compared. A short run is about the center alone.
+// probeTargets returns the compared processes. A short run measures only the center.
 func probeTargets() []string {
 	if os.Getenv("HOLDFAST_LONG") == "" {
 		return []string{probeCenter}
@@ -92,7 +92,7 @@ func probeTargets() []string {
 	return []string{probeCenter, probeInformers, probeTrimmedInformers}
 }
 
-// measureAll lets each hold what there is, one after the other.
+// measureAll measures all processes, one after the other.
 func measureAll(t *testing.T, config *rest.Config, c *populator, applications int, out map[string]memoryReport) {
 	t.Helper()
 	for _, what := range probeTargets() {
@@ -112,14 +112,14 @@ func measureAll(t *testing.T, config *rest.Config, c *populator, applications in
 	}
 }
 
-// heapPerObject is the heap that one more object needs.
+// heapPerObject returns the heap per additional object.
 func heapPerObject(a, b memoryReport) float64 {
 	return (float64(b.Heap) - float64(a.Heap)) / float64(b.Objects-a.Objects)
 }
 
 func mib(bytes uint64) string { return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20)) }
 
-// compareGCSettings shows what settings of the garbage collector make of it.
+// compareGCSettings measures different settings of the garbage collector.
 func compareGCSettings(t *testing.T, config *rest.Config, applications int) {
 	t.Helper()
 	t.Logf("%-38s %8s %8s %8s", "settings", "RSS", "peak", "live in")
@@ -132,8 +132,8 @@ func compareGCSettings(t *testing.T, config *rest.Config, applications int) {
 	}
 }
 
-// testUnrelatedConfigMaps are ConfigMaps that are nobody's: where there is no application none is held, and where
-// there is one, little more than their names.
+// testUnrelatedConfigMaps checks that no ConfigMap is stored for namespaces without applications, and that little
+// more than the name is stored for unrelated ConfigMaps in other namespaces.
 func testUnrelatedConfigMaps(t *testing.T, config *rest.Config, c *populator, applications int) {
 	t.Helper()
 	namespaces := max(1, *unrelatedMaps/1_000)
@@ -143,17 +143,17 @@ func testUnrelatedConfigMaps(t *testing.T, config *rest.Config, c *populator, ap
 	h := startProbe(t, config, probeCenter, recommendedEnv...)
 	without := h.waitStable(func(now memoryReport) bool { return now.Applications == applications })
 	if own := without.ConfigMaps; own >= applications+*unrelatedMaps/100 {
-		t.Errorf("%d ConfigMaps are held, of which %d applications have one each, and the others are in namespaces without any", own, applications)
+		t.Errorf("%d ConfigMaps are stored, want only the ConfigMaps of %d applications", own, applications)
 	}
 	parallel(t, 0, namespaces, func(ctx context.Context, i int) error { return c.Create(ctx, smallStack(namespaceFor(i))) })
 	with := h.waitStable(func(now memoryReport) bool {
 		return now.Applications == applications+namespaces && now.ConfigMaps >= without.ConfigMaps+*unrelatedMaps
 	})
 	perMap := (float64(with.Heap) - float64(without.Heap)) / float64(*unrelatedMaps)
-	t.Logf("%d ConfigMaps of nobody: %d held where there is no application, %.0f bytes each where there is one, with %d informers more; RSS %s, peak %s",
+	t.Logf("%d unrelated ConfigMaps: %d stored in namespaces without applications, %.0f bytes each in others, with %d more informers; RSS %s, peak %s",
 		*unrelatedMaps, without.ConfigMaps-applications, perMap, namespaces, mib(with.Resident), mib(with.Peak))
 	if perMap > maxPerConfigMap {
-		t.Errorf("a ConfigMap of nobody needs %.0f bytes, want at most %d", perMap, maxPerConfigMap)
+		t.Errorf("an unrelated ConfigMap uses %.0f bytes, want at most %d", perMap, maxPerConfigMap)
 	}
 	if *profiles != "" {
 		h.query("profile " + filepath.Join(*profiles, "configmaps.pprof"))

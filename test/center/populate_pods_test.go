@@ -14,11 +14,11 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// controllerManager are who writes what controllers of Kubernetes write.
+// controllerManager is the field manager of objects that Kubernetes controllers create.
 const controllerManager = "kube-controller-manager"
 
-// createDeploymentPods makes the pods of a Deployment and their ReplicaSet. One with several pods was updated
-// once, and has its old ReplicaSet still.
+// createDeploymentPods creates the ReplicaSet and the pods of a Deployment. A Deployment with several pods was
+// updated once and also has its old ReplicaSet.
 func (c *populator) createDeploymentPods(ctx context.Context, d *appsv1.Deployment) error {
 	replicas := *d.Spec.Replicas
 	sets := []int32{0, replicas}
@@ -48,7 +48,7 @@ func (c *populator) createDeploymentPods(ctx context.Context, d *appsv1.Deployme
 	})
 }
 
-// createStatefulSetPods makes the pods of a StatefulSet, and their claims.
+// createStatefulSetPods creates the pods of a StatefulSet and their PersistentVolumeClaims.
 func (c *populator) createStatefulSetPods(ctx context.Context, s *appsv1.StatefulSet) error {
 	replicas, revision := *s.Spec.Replicas, s.Name+"-"+digest(s.Name)[7:17]
 	for i := range replicas {
@@ -79,7 +79,7 @@ func (c *populator) createStatefulSetPods(ctx context.Context, s *appsv1.Statefu
 	})
 }
 
-// createPod makes one that has been running for an hour.
+// createPod creates a pod that has been running for an hour.
 func (c *populator) createPod(ctx context.Context, namespace, name string, owners []metav1.OwnerReference, t *corev1.PodTemplateSpec, volumes []corev1.Volume) error {
 	serial := int(c.podSerial.Add(1))
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: t.Labels, Annotations: t.Annotations, OwnerReferences: owners}, Spec: *t.Spec.DeepCopy()}
@@ -88,7 +88,7 @@ func (c *populator) createPod(ctx context.Context, namespace, name string, owner
 	return c.createWithStatus(ctx, controllerManager, p, func() { p.Status = runningStatus(p, serial) })
 }
 
-// runningStatus is what kubelet says about a pod that is well.
+// runningStatus returns the status of a healthy pod.
 func runningStatus(p *corev1.Pod, serial int) corev1.PodStatus {
 	ip, host := fmt.Sprintf("10.%d.%d.%d", 128+serial>>16, serial>>8&255, serial&255), fmt.Sprintf("192.168.%d.%d", serial/perNode>>8, serial/perNode&255)
 	s := corev1.PodStatus{Phase: corev1.PodRunning, HostIP: host, HostIPs: []corev1.HostIP{{IP: host}}, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, StartTime: new(hourAgo()), QOSClass: p.Status.QOSClass, ObservedGeneration: p.Generation}
@@ -109,7 +109,7 @@ func runningStatus(p *corev1.Pod, serial int) corev1.PodStatus {
 	return s
 }
 
-// createEndpointSlice are whom a Service leads to.
+// createEndpointSlice creates the EndpointSlice of a Service.
 func (c *populator) createEndpointSlice(ctx context.Context, s *corev1.Service) error {
 	e := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name + "-" + digest(s.Name)[7:12], OwnerReferences: ownedBy(s, "Service"),
 		Labels:      withLabel(withLabel(s.Labels, discoveryv1.LabelServiceName, s.Name), discoveryv1.LabelManagedBy, "endpointslice-controller.k8s.io"),
@@ -125,14 +125,14 @@ func (c *populator) createEndpointSlice(ctx context.Context, s *corev1.Service) 
 	return c.createWithStatus(ctx, controllerManager, e, nil)
 }
 
-// bystanders are ConfigMaps of nobody's application.
+// bystanders are unrelated ConfigMaps.
 func (c *populator) createUnrelatedConfigMap(ctx context.Context, namespace string, i int) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("settings-of-something-else-%d", i), Labels: map[string]string{"app": "something-else", "pod-template-hash": digest(i)[7:17]}},
 		Data: map[string]string{"settings.yaml": fmt.Sprintf("serial: %d\n%0512d\n", i, 0)}}
 	return c.Create(ctx, m, client.FieldOwner("helm"))
 }
 
-// smallStack is an application that makes a namespace worth looking at.
+// smallStack is an application that makes the center watch ConfigMaps in its namespace.
 func smallStack(namespace string) *appsapi.AppStack {
 	return &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small"},
 		Spec: appsapi.AppStackSpec{Components: []appsapi.Component{{Name: "web", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{ContainerSpec: appsapi.ContainerSpec{Image: "web:1"}}}}}}}

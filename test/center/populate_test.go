@@ -26,8 +26,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// typicalApp is an application as people have them: a database, what asks it, and what works in the
-// background. With what controllers make of it, it is 20 objects.
+// typicalApp is a typical application: a database, an API and a background worker. With the objects that
+// controllers create, it has 20 objects.
 const typicalApp = `
 components:
 - name: db
@@ -76,14 +76,14 @@ components:
 `
 
 const (
-	// perNamespace is how many applications share a namespace, and perNode how many pods a node.
+	// perNamespace is the number of applications per namespace, perNode the number of pods per node.
 	perNamespace, perNode = 20, 60
-	// concurrency is how many are written at the same time.
+	// concurrency is the number of concurrent writes.
 	concurrency = 24
 )
 
-// populator fills a cluster in which nobody else is at work: it writes what the operator, the
-// controllers and kubelet would write, in their names.
+// populator fills a cluster without controllers: it writes the objects of the operator, the controllers and the
+// kubelet with their field managers.
 type populator struct {
 	client.Client
 	created   atomic.Int64
@@ -105,7 +105,7 @@ func newPopulator(t *testing.T, config *rest.Config) *populator {
 	return &populator{Client: c}
 }
 
-// parallel does something for many, several at a time.
+// parallel calls f for a range of numbers, several at a time.
 func parallel(t *testing.T, from, to int, do func(ctx context.Context, i int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -132,7 +132,7 @@ func parallel(t *testing.T, from, to int, do func(ctx context.Context, i int) er
 
 func namespaceOf(i int) string { return fmt.Sprintf("team-%d", i/perNamespace) }
 
-// createNamespace makes one in which pods can be made.
+// createNamespace creates a namespace with a default ServiceAccount.
 func (c *populator) createNamespace(ctx context.Context, name string) error {
 	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (c *populator) createNamespace(ctx context.Context, name string) error {
 	return c.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}})
 }
 
-// createWithStatus makes an object in somebody's name, and then its status.
+// createWithStatus creates an object and its status as a field manager.
 func (c *populator) createWithStatus(ctx context.Context, by string, obj client.Object, status func()) error {
 	if err := c.Create(ctx, obj, client.FieldOwner(by)); err != nil {
 		return fmt.Errorf("create %T %s: %w", obj, obj.GetName(), err)
@@ -160,7 +160,7 @@ func (c *populator) updateStatus(ctx context.Context, by string, obj client.Obje
 	return nil
 }
 
-// createNode makes a node as kubelet reports it.
+// createNode creates a node as reported by the kubelet.
 func (c *populator) createNode(ctx context.Context, i int) error {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i), Labels: map[string]string{
 		corev1.LabelHostname: nodeName(i), corev1.LabelTopologyZone: "zone-a", corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux"}}}
@@ -190,7 +190,7 @@ func digest(value any) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(fmt.Append(nil, value)))
 }
 
-// createApplication makes one with everything that belongs to it, and all of it is well.
+// createApplication creates a healthy application with all its objects.
 func (c *populator) createApplication(ctx context.Context, i int) error {
 	app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: namespaceOf(i), Name: fmt.Sprintf("shop-%d", i)}}
 	if err := yaml.Unmarshal([]byte(typicalApp), &app.Spec); err != nil {
@@ -199,8 +199,7 @@ func (c *populator) createApplication(ctx context.Context, i int) error {
 	if err := c.createWithStatus(ctx, "kubectl", app, nil); err != nil {
 		return err
 	}
-	owner := desired.Owner{APIVersion: appsapi.GroupVersion.String(), Kind: "AppStack", Namespace: app.Namespace, Name: app.Name, UID: app.UID, Generation: app.Generation}
-	components := desired.Build(owner, appkind.AppStackComponents(app), desired.ClusterState{})
+	components := desired.Build(appkind.Owner(app), appkind.Components(app), desired.ClusterState{})
 	for _, component := range components {
 		for _, child := range component.Children {
 			if err := c.applyChild(ctx, app, child); err != nil {
@@ -208,7 +207,7 @@ func (c *populator) createApplication(ctx context.Context, i int) error {
 			}
 		}
 	}
-	return c.updateStatus(ctx, appsapi.FieldManagerStatus, app, func() {
+	return c.updateStatus(ctx, appsapi.DefaultKeys.FieldManagerStatus, app, func() {
 		st := app.ApplicationStatus()
 		st.ObservedGeneration = app.Generation
 		for _, kind := range []string{appsapi.ConditionApplied, appsapi.ConditionReady} {
@@ -222,7 +221,7 @@ func (c *populator) createApplication(ctx context.Context, i int) error {
 	})
 }
 
-// applyChild applies a child as the operator does, and makes what controllers make of it.
+// applyChild applies a child as the operator does, and creates the objects that controllers create for it.
 func (c *populator) applyChild(ctx context.Context, app *appsapi.AppStack, applyChild desired.Child) error {
 	config, err := applyChild.Render(nil)
 	if err != nil {
@@ -239,7 +238,7 @@ func (c *populator) applyChild(ctx context.Context, app *appsapi.AppStack, apply
 	obj := newObj.(client.Object)
 	obj.SetNamespace(app.Namespace)
 	obj.SetName(applyChild.Name)
-	if err := c.Patch(ctx, obj, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(appsapi.FieldManager), client.ForceOwnership); err != nil {
+	if err := c.Patch(ctx, obj, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(appsapi.DefaultKeys.FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply %s %s: %w", applyChild.Kind.Kind, applyChild.Name, err)
 	}
 	c.created.Add(1)
@@ -254,8 +253,8 @@ func (c *populator) applyChild(ctx context.Context, app *appsapi.AppStack, apply
 	return nil
 }
 
-// nowSeconds is to the second, as the API has it.
+// nowSeconds returns the current time with the precision of the API.
 func nowSeconds() metav1.Time { return metav1.Now().Rfc3339Copy() }
 
-// hourAgo is when everything began.
+// hourAgo is the start time of all objects.
 func hourAgo() metav1.Time { return metav1.NewTime(time.Now().Add(-time.Hour)).Rfc3339Copy() }

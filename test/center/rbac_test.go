@@ -31,7 +31,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// resourceOf is what kubectl would be asked about a kind.
+// resourceOf maps kinds to resources for kubectl auth can-i.
 var resourceOf = map[string][2]string{
 	"AppStack": {appsapi.GroupVersion.Group, "appstacks"}, "Deployment": {"apps", "deployments"}, "StatefulSet": {"apps", "statefulsets"},
 	"ReplicaSet": {"apps", "replicasets"}, "Pod": {"", "pods"}, "Service": {"", "services"}, "PersistentVolumeClaim": {"", "persistentvolumeclaims"},
@@ -39,23 +39,22 @@ var resourceOf = map[string][2]string{
 	"ServiceAccount": {"", "serviceaccounts"}, "Node": {"", "nodes"}, "log of a Pod": {"", "pods/log"},
 }
 
-// shownObject is an object that somebody was shown, in which way and of the application of which
-// namespace.
+// shownObject is an object that a user received, with the endpoint and the namespace of its application.
 type shownObject struct{ endpoint, appNamespace, kind, namespace, name string }
 
-// testUser is a user of the matrix.
+// testUser is a user with random permissions.
 type testUser struct {
 	name, token string
 	kube        kubernetes.Interface
 	decisions   map[string]bool
 }
 
-// canI is what kubectl auth can-i says.
+// canI returns the result of kubectl auth can-i.
 func (v *testUser) canI(t *testing.T, verb, kind, namespace string) bool {
 	t.Helper()
 	r, ok := resourceOf[kind]
 	if !ok {
-		t.Fatalf("nobody knows what to ask about a %s", kind)
+		t.Fatalf("unknown resource of kind %s", kind)
 	}
 	key := strings.Join([]string{verb, r[0], r[1], namespace}, " ")
 	if allowed, ok := v.decisions[key]; ok {
@@ -74,25 +73,25 @@ func (v *testUser) canI(t *testing.T, verb, kind, namespace string) bool {
 	return v.decisions[key]
 }
 
-// maySee is what a user should be shown, if kubectl auth can-i is right.
+// maySee reports whether a user should see an object, according to kubectl auth can-i.
 func (v *testUser) maySee(t *testing.T, x shownObject) bool {
 	t.Helper()
 	switch x.endpoint {
 	case "object":
 		return v.canI(t, "get", x.kind, x.namespace)
-	case "logs": // kubectl reads the pod first, too
+	case "logs": // kubectl also gets the pod first
 		return v.canI(t, "get", x.kind, x.namespace) && v.canI(t, "get", "log of a Pod", x.namespace)
 	case "find":
 		return v.canI(t, "list", x.kind, x.namespace)
 	}
-	// An application has to be seen before anything of it is.
+	// Objects are visible only through a visible application.
 	return v.canI(t, "list", x.kind, x.namespace) && v.canI(t, "list", "AppStack", x.appNamespace)
 }
 
-// TestVisibilityMatchesRBAC lets users with rights at random look in every way, and holds what they are shown
-// against what kubectl auth can-i says of each object.
+// TestVisibilityMatchesRBAC requests all endpoints as users with random permissions, and compares each visible
+// object with kubectl auth can-i.
 func TestVisibilityMatchesRBAC(t *testing.T) {
-	t.Parallel() // those that measure come first, alone
+	t.Parallel() // measurements run first, one at a time
 	users := 4
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		users = 20
@@ -122,19 +121,19 @@ func TestVisibilityMatchesRBAC(t *testing.T) {
 		before := all
 		all = h.collectShown(t, admin, namespaces)
 		if len(all) != len(before) {
-			return fmt.Errorf("%d and then %d are shown: things are still happening", len(before), len(all))
+			return fmt.Errorf("%d and then %d objects are visible: the cluster is still changing", len(before), len(all))
 		}
 		byEndpoint := map[string]int{}
 		for x := range all {
 			byEndpoint[x.endpoint]++
 		}
 		if byEndpoint["list"] < 2*len(namespaces) || byEndpoint["why"] < len(namespaces) || byEndpoint["history"] < len(namespaces) || byEndpoint["tree"] < 50 {
-			return fmt.Errorf("not everything has happened: %v", byEndpoint)
+			return fmt.Errorf("the cluster has not reached its final state: %v", byEndpoint)
 		}
 		return nil
 	})
 	h.readObjects(t, all, admin, maps.Clone(all))
-	rng := rand.New(rand.NewPCG(*seed, 0)) //nolint:gosec // the same every time
+	rng := rand.New(rand.NewPCG(*seed, 0)) //nolint:gosec // reproducible
 	checked, shown, wrong := 0, 0, 0
 	for i := range users {
 		v := h.randomUser(t, rng, s.Plane.Config, fmt.Sprint("user-", i), namespaces)
@@ -152,19 +151,20 @@ func TestVisibilityMatchesRBAC(t *testing.T) {
 			}
 		}
 		for x := range got {
-			if !all[x] && x.endpoint != "history" { // things happen meanwhile
-				t.Errorf("%s sees %v, which nobody else does", v.name, x)
+			if !all[x] && x.endpoint != "history" { // the history may grow meanwhile
+				t.Errorf("%s sees %v, which the administrator does not see", v.name, x)
 			}
 		}
 	}
-	t.Logf("%d users, %d objects in %d ways: %d answers, %d of them yes; mismatches with kubectl auth can-i: %d", users, len(all), 8, checked, shown, wrong)
+	t.Logf("%d users, %d objects, %d endpoints: %d checks, %d visible; mismatches with kubectl auth can-i: %d", users, len(all), 8, checked,
+		shown, wrong)
 	t.Run("canaries", func(t *testing.T) { h.testNoSecretsExposed(t, w.ForTest(t), admin) })
 	if os.Getenv("HOLDFAST_LONG") != "" {
-		h.testRevokedAccess(t, namespaces[1]) // where there is one application
+		h.testRevokedAccess(t, namespaces[1]) // has one application
 	}
 }
 
-// testRevokedAccess takes a right away from somebody who is looking.
+// testRevokedAccess revokes a permission while a stream is open.
 func (h *testCenter) testRevokedAccess(t *testing.T, ns string) {
 	t.Helper()
 	token := h.createUser("former", ns, map[string][]rbacv1.PolicyRule{ns: {rule("list", appsapi.GroupVersion.Group, "*"), rule("list", "", "pods")}})
@@ -185,10 +185,10 @@ func (h *testCenter) testRevokedAccess(t *testing.T, ns string) {
 		}
 		return nil
 	})
-	t.Logf("a right that was taken away worked for another %.0f s on an open stream", time.Since(start).Seconds())
+	t.Logf("an open stream used a revoked permission for %.0f s", time.Since(start).Seconds())
 }
 
-// randomUser is a user with rights at random.
+// randomUser creates a user with random permissions.
 func (h *testCenter) randomUser(t *testing.T, rng *rand.Rand, config *rest.Config, name string, namespaces []string) *testUser {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
@@ -197,7 +197,7 @@ func (h *testCenter) randomUser(t *testing.T, rng *rand.Rand, config *rest.Confi
 		if ns == "" {
 			percent = 10
 		}
-		for _, kind := range slices.Sorted(maps.Keys(resourceOf)) { // the same every time
+		for _, kind := range slices.Sorted(maps.Keys(resourceOf)) { // reproducible
 			r := resourceOf[kind]
 			if rng.IntN(100) < percent || kind == "AppStack" && ns != "" && rng.IntN(4) > 0 {
 				verbs := []string{"get,list", "get,list", "get", "list"}
@@ -215,7 +215,7 @@ func (h *testCenter) randomUser(t *testing.T, rng *rand.Rand, config *rest.Confi
 	return v
 }
 
-// collectShown is everything that a user is shown, in every way.
+// collectShown returns all objects that a user receives from all endpoints.
 func (h *testCenter) collectShown(t *testing.T, token string, namespaces []string) map[shownObject]bool {
 	t.Helper()
 	out := map[shownObject]bool{}
@@ -255,7 +255,7 @@ func (h *testCenter) collectShown(t *testing.T, token string, namespaces []strin
 	return out
 }
 
-// readObjects asks for each object of trees by its name, and for what pods write.
+// readObjects requests each object of the trees and the logs of the pods.
 func (h *testCenter) readObjects(t *testing.T, out map[shownObject]bool, token string, all map[shownObject]bool) {
 	t.Helper()
 	code := func(path string) int {
@@ -285,9 +285,9 @@ func (h *testCenter) readObjects(t *testing.T, out map[shownObject]bool, token s
 
 func (h *testCenter) collectStreamed(t *testing.T, out map[shownObject]bool, token string, topics []string) {
 	t.Helper()
-	for _, topic := range topics { // one that is refused is not to hide the others
+	for _, topic := range topics { // one stream per topic, because a rejected topic rejects the whole stream
 		c := h.openStream(token, topic)
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // no event marks the last object
 		for _, e := range c.Entries() {
 			if e.Event != "node" {
 				continue
@@ -308,7 +308,7 @@ func addNodes(out map[shownObject]bool, endpoint, appNamespace string, all []wir
 	}
 }
 
-// getOrNotFound is get for those who may be told that there is nothing.
+// getOrNotFound is get that accepts a NotFound response.
 func (h *testCenter) getOrNotFound(t *testing.T, token, path string, into any) {
 	t.Helper()
 	if code := h.get(token, path, into); code != 200 && code != 404 {

@@ -22,7 +22,7 @@ import (
 
 const canary = "canaryBird"
 
-// plantCanaries puts something secret wherever people put it.
+// plantCanaries adds canaries to all places where users store secrets.
 func plantCanaries(t *testing.T, w *harness.World) {
 	t.Helper()
 	objectMeta := func(name string) metav1.ObjectMeta {
@@ -31,7 +31,7 @@ func plantCanaries(t *testing.T, w *harness.World) {
 		}}
 	}
 	service := &appsapi.AppService{ObjectMeta: objectMeta("bird")}
-	service.Spec.Image = "shop/web:crash" // so that there is a why
+	service.Spec.Image = "shop/web:crash" // causes an error cause
 	service.Spec.Env = []corev1.EnvVar{
 		{Name: "API_TOKEN", Value: canary}, {Name: "DSN", Value: "mysql://root:" + canary + "@db/x"},
 		{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "bird"}, Key: "password"}}},
@@ -50,19 +50,18 @@ func plantCanaries(t *testing.T, w *harness.World) {
 		}
 	}
 	w.WaitReady(manager)
-	// For the history.
+	// Adds an entry to the history.
 	harness.Edit(w, manager, func(m *appsapi.CloudManager) { m.Spec.DB.RootPass += "-again" })
 	harness.Edit(w, service, func(a *appsapi.AppService) { a.Spec.Env[0].Value += "-again" })
 }
 
-// testNoSecretsExposed asks for everything that the API's own description has, with every right there is, and
-// looks for what nobody is to be told.
+// testNoSecretsExposed requests all documented paths as an administrator and searches the responses for canaries.
 func (h *testCenter) testNoSecretsExposed(t *testing.T, w *harness.World, admin string) {
 	plantCanaries(t, w)
 	eventually(t, 30*time.Second, func() error {
 		for _, path := range []string{"/applications/AppService/" + w.NS + "/bird/history", "/applications/CloudManager/" + w.NS + "/bird/history"} {
 			if text := h.responseText(t, http.MethodGet, admin, "/api/v1"+path); !strings.Contains(text, "spec.") {
-				return fmt.Errorf("nothing has happened yet: %s", text)
+				return fmt.Errorf("the history is empty: %s", text)
 			}
 		}
 		return nil
@@ -83,7 +82,7 @@ func (h *testCenter) testNoSecretsExposed(t *testing.T, w *harness.World, admin 
 		c := h.openStream(admin, topic)
 		eventually(t, 10*time.Second, func() error {
 			if len(c.Entries()) == 0 {
-				return fmt.Errorf("nothing comes from %s", topic)
+				return fmt.Errorf("no events from %s", topic)
 			}
 			return nil
 		})
@@ -93,24 +92,24 @@ func (h *testCenter) testNoSecretsExposed(t *testing.T, w *harness.World, admin 
 			expectNoCanary(t, topic+" "+id.Key, string(e.Body))
 		}
 	}
-	t.Logf("%d answers and pieces of streams, %d kB: no canary", checked, bytesRead>>10)
+	t.Logf("%d responses and stream events, %d kB: no canary", checked, bytesRead>>10)
 }
 
 func expectNoCanary(t *testing.T, location, text string) {
 	t.Helper()
 	forms := []string{canary, hex.EncodeToString([]byte(canary))}
-	for offset := range 3 { // three bytes are four letters, wherever it begins
+	for offset := range 3 { // base64 encodes three bytes as four characters, so there are three alignments
 		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, offset), canary...))
 		forms = append(forms, text[4:12])
 	}
 	for _, form := range forms {
 		if i := strings.Index(text, form); i >= 0 {
-			t.Errorf("%s tells a secret: %s", location, text[max(0, i-200):min(len(text), i+50)])
+			t.Errorf("%s contains a canary: %s", location, text[max(0, i-200):min(len(text), i+50)])
 		}
 	}
 }
 
-// documentedPaths are the paths of the API and their methods, but for the stream, which has no end.
+// documentedPaths returns the paths and methods of the API, except the stream, which does not end.
 func documentedPaths(t *testing.T) map[string][]string {
 	t.Helper()
 	content, err := os.ReadFile("../../internal/center/httpapi/openapi.json")
@@ -132,12 +131,12 @@ func documentedPaths(t *testing.T) map[string][]string {
 		}
 	}
 	if len(out) < 14 {
-		t.Fatalf("the API has no more than %v", out)
+		t.Fatalf("the API has only %v", out)
 	}
 	return out
 }
 
-// expandPath are the addresses of a path for everything that has a canary in it.
+// expandPath returns the URLs of a path for all objects with a canary.
 func (h *testCenter) expandPath(path, ns string) []string {
 	resources := map[string]string{
 		"secrets": "", "configmaps": "", "appservices": "&group=apps.holdfast.dev&version=v1alpha1", "cloudmanagers": "&group=apps.holdfast.dev&version=v1alpha1", "deployments": "&group=apps",
@@ -165,7 +164,7 @@ func (h *testCenter) expandPath(path, ns string) []string {
 	return out
 }
 
-// responseText is an answer, whatever it says; nothing that was asked for may be unknown.
+// responseText returns a response body. It fails for unknown paths.
 func (h *testCenter) responseText(t *testing.T, method, token, path string) string {
 	t.Helper()
 	code, body := h.do(method, token, path, `{"dryRun":true,"replicas":2}`)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/httpapi"
 )
 
-// TestSlowClientsDoNotAffectOthers lets others be slow, large and many, and sees that nobody else notices.
+// TestSlowClientsDoNotAffectOthers checks that slow, large and many requests do not slow down other clients.
 func TestSlowClientsDoNotAffectOthers(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	stalled, slow := 100, 50
@@ -29,11 +29,11 @@ func TestSlowClientsDoNotAffectOthers(t *testing.T) {
 	var before runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	for range stalled { // they ask for a stream and never read it
+	for range stalled { // request a stream and never read it
 		dialStream(t, h.testCenter, h.token, "")
 	}
 	h.waitForClients(t, stalled)
-	for range slow { // they never finish what they say
+	for range slow { // never finish the request
 		conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -45,25 +45,26 @@ func TestSlowClientsDoNotAffectOthers(t *testing.T) {
 	}
 	busy := h.pageLatencyDuringWrites(t)
 	for try := 1; try < maxAttempts() && busy > limit; try++ {
-		t.Logf("p99 of a page is %s: once more", ms(busy))
+		t.Logf("p99 of a page is %s: retrying", ms(busy))
 		busy = h.pageLatencyDuringWrites(t)
 	}
 	var after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / int64(stalled)
-	t.Logf("%d streams that nobody reads and %d requests that never end: p99 of a page %s, before %s; %d kB of heap for each", stalled, slow, ms(busy), ms(quiet), each>>10)
+	t.Logf("%d stalled streams and %d incomplete requests: p99 of a page %s, before %s; %d kB of heap each", stalled, slow, ms(busy),
+		ms(quiet), each>>10)
 	if busy > limit {
 		t.Errorf("p99 is %s", ms(busy))
 	}
 	if each > 2<<20 {
-		t.Errorf("%d bytes for each stream that nobody reads", each)
+		t.Errorf("%d bytes per stalled stream", each)
 	}
 	h.testLargeHeaders(t)
 	h.testIncompleteRequest(t)
 }
 
-// pageLatencyDuringWrites is the p99 of a page while things change.
+// pageLatencyDuringWrites returns the p99 latency of a page during changes.
 func (h *benchCenter) pageLatencyDuringWrites(t *testing.T) time.Duration {
 	t.Helper()
 	b := &latencyRecorder{sent: map[int]time.Time{}, latencies: map[string][]time.Duration{}, received: map[string]int{}}
@@ -77,7 +78,7 @@ func (h *benchCenter) pageLatencyDuringWrites(t *testing.T) time.Duration {
 	return h.pageLatency(t, 200)
 }
 
-// servePublic serves the center as its program does.
+// servePublic serves the center with the server of cmd/center.
 func (h *benchCenter) servePublic(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,7 +91,7 @@ func (h *benchCenter) servePublic(t *testing.T) {
 	h.url = "http://" + l.Addr().String()
 }
 
-// pageLatency ask for a page many times, and say how long the slowest but one in a hundred took.
+// pageLatency requests a page many times and returns the p99 latency.
 func (h *benchCenter) pageLatency(t *testing.T, times int) time.Duration {
 	t.Helper()
 	var latencies []time.Duration
@@ -100,13 +101,13 @@ func (h *benchCenter) pageLatency(t *testing.T, times int) time.Duration {
 			t.Fatal(code)
 		}
 		latencies = append(latencies, time.Since(start))
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // pace
 	}
 	slices.Sort(latencies)
 	return latencies[len(latencies)*99/100]
 }
 
-// testLargeHeaders asks with more than anybody needs to say.
+// testLargeHeaders sends a request with too large headers.
 func (h *benchCenter) testLargeHeaders(t *testing.T) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url+"/api/v1/applications", http.NoBody)
@@ -117,7 +118,7 @@ func (h *benchCenter) testLargeHeaders(t *testing.T) {
 	req.Header.Set("X-Large", strings.Repeat("x", 1<<20))
 	response, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return // cut off
+		return // the server closed the connection
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -125,7 +126,7 @@ func (h *benchCenter) testLargeHeaders(t *testing.T) {
 	}
 }
 
-// testIncompleteRequest says half a request, and is cut off.
+// testIncompleteRequest checks that the server closes a connection with an incomplete request.
 func (h *benchCenter) testIncompleteRequest(t *testing.T) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
@@ -142,8 +143,8 @@ func (h *benchCenter) testIncompleteRequest(t *testing.T) {
 	}
 	_, err = bufio.NewReader(conn).ReadString('\n')
 	if took := time.Since(start); took > 15*time.Second {
-		t.Errorf("half a request was waited for %s (%v)", took, err)
+		t.Errorf("the incomplete request was closed after %s (%v)", took, err)
 	} else {
-		t.Logf("half a request is waited for %.0f s", took.Seconds())
+		t.Logf("an incomplete request is closed after %.0f s", took.Seconds())
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// toolPath is the built program: the tests use it as a developer does.
+// toolPath is the path of the built command, which the tests run like a user.
 var toolPath string
 
 func TestMain(m *testing.M) {
 	if flag.Parse(); testing.Short() {
-		os.Exit(m.Run()) // no cluster, no tool
+		os.Exit(m.Run()) // without a cluster, no command is needed
 	}
 	dir, err := os.MkdirTemp("", "cluster-test-")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// testCluster is one started by the tool.
+// testCluster is a cluster started by the command.
 type testCluster struct {
 	dir       string
 	level     string
@@ -41,14 +41,14 @@ type testCluster struct {
 	namespace string
 }
 
-// newCluster names a cluster and takes it down at the end, whatever happened.
+// newCluster configures a cluster that is removed at the end of the test, even after a failure.
 func newCluster(t *testing.T, level string, port int) *testCluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a cluster: make test-e2e runs it")
 	}
 	if level == "node" && os.Geteuid() != 0 {
-		t.Skip("a node needs root")
+		t.Skip("starting a node needs root")
 	}
 	dir, err := os.MkdirTemp("", "cluster-")
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *testCluster) upArgs() []string {
 	return []string{"up", "--dir=" + c.dir, "--level=" + c.level, fmt.Sprintf("--port=%d", c.port)}
 }
 
-// up starts the cluster and returns how long it took.
+// up starts the cluster and returns the duration.
 func (c *testCluster) up(t *testing.T, extra ...string) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -100,7 +100,7 @@ func (c *testCluster) showLogs(t *testing.T) {
 	}
 }
 
-// inNamespace returns the same cluster seen from a new namespace.
+// inNamespace returns the same cluster with a new namespace.
 func (c *testCluster) inNamespace(t *testing.T, namespace string) *testCluster {
 	t.Helper()
 	c.kubectl(t, "create", "namespace", namespace)
@@ -126,7 +126,7 @@ func (c *testCluster) tryKubectl(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// kubectl runs it and returns its output; it must succeed.
+// kubectl runs a command that must succeed and returns its output.
 func (c *testCluster) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := c.tryKubectl(args...)
@@ -154,7 +154,7 @@ func readTestdata(t *testing.T, name string) string {
 	return string(bytes.TrimSpace(content))
 }
 
-// eventually asks until there is no error any more.
+// eventually retries until check succeeds.
 func eventually(t *testing.T, timeout time.Duration, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(timeout)
@@ -179,7 +179,7 @@ func (c *testCluster) waitForOutput(t *testing.T, timeout time.Duration, want st
 			return err
 		}
 		if !strings.Contains(out, want) {
-			return fmt.Errorf("kubectl %s prints %q, want %q", strings.Join(args, " "), out, want)
+			return fmt.Errorf("kubectl %s: got %q, want %q", strings.Join(args, " "), out, want)
 		}
 		return nil
 	})

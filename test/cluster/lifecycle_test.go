@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestDownCleansUpAfterCrash kills the tool at several moments of up, and the cluster's
-// own processes while it runs. The next down leaves nothing, and up works again.
+// TestDownCleansUpAfterCrash kills the command at different times during up, and the processes of a running cluster. The
+// next down must remove everything, and up must work again.
 func TestDownCleansUpAfterCrash(t *testing.T) {
 	c := newCluster(t, "node", 26453)
 	before := machineState(t)
@@ -21,7 +21,7 @@ func TestDownCleansUpAfterCrash(t *testing.T) {
 		if err := up.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(after) // the moment is the point
+		time.Sleep(after) // offset of the crash
 		if err := up.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -33,16 +33,16 @@ func TestDownCleansUpAfterCrash(t *testing.T) {
 	c.up(t)
 	c.apply(t, readTestdata(t, "claim.yaml"))
 	c.waitForOutput(t, time.Minute, "Running", "get", "pod", "writer")
-	if out, err := exec.Command(toolPath, c.upArgs()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "runs in "+c.dir+" already") {
-		t.Errorf("a second up must refuse and say why, got %v:\n%s", err, out)
+	if out, err := exec.Command(toolPath, c.upArgs()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "is already running in "+c.dir) {
+		t.Errorf("second up: got %v, want an error with the reason:\n%s", err, out)
 	}
 	killSupervisor(t, c)
 	c.down(t)
 	verifyMachineUnchanged(t, before)
-	c.down(t) // nothing there is fine
+	c.down(t) // a missing cluster is not an error
 
 	c.up(t)
-	if err := os.RemoveAll(c.dir + "/log"); err != nil { // whatever somebody deleted
+	if err := os.RemoveAll(c.dir + "/log"); err != nil { // partially deleted by a user
 		t.Fatal(err)
 	}
 	if err := os.Remove(c.dir + "/kubeconfig"); err != nil {
@@ -52,7 +52,7 @@ func TestDownCleansUpAfterCrash(t *testing.T) {
 	verifyMachineUnchanged(t, before)
 }
 
-// killSupervisor kills the process below the init of this cluster.
+// killSupervisor kills the supervise process of this cluster.
 func killSupervisor(t *testing.T, c *testCluster) {
 	t.Helper()
 	initPID := commandLines(t, "pgrep", "--full", "init --dir="+c.dir+"$")[0]
@@ -65,7 +65,6 @@ func killSupervisor(t *testing.T, c *testCluster) {
 	}
 }
 
-// TestTwoControlPlanesSideBySide runs two side by side.
 func TestTwoControlPlanesSideBySide(t *testing.T) {
 	a, b := newCluster(t, "control-plane", 26463), newCluster(t, "control-plane", 26473)
 	before := machineState(t)
@@ -83,9 +82,9 @@ func TestTwoControlPlanesSideBySide(t *testing.T) {
 	a.down(t)
 	b.waitForOutput(t, time.Second, "b", "get", "configmap", "who", "--output=jsonpath={.data.name}")
 	if out, err := exec.Command("grep", "--count", `"verb":"create".*"requestObject".*"name":"who"`, b.dir+"/audit.log").Output(); err != nil || strings.TrimSpace(string(out)) != "1" {
-		t.Errorf("the audit log must have the body of the write once, got %s, %v", out, err)
+		t.Errorf("audit entries with the body of the write: got %s, %v, want 1", out, err)
 	}
-	// A part that dies comes back, as on a real machine.
+	// A component that exits is restarted.
 	etcd, err := strconv.Atoi(commandLines(t, "pgrep", "--full", "etcd.*--data-dir="+b.dir+"/")[0])
 	if err != nil {
 		t.Fatal(err)
@@ -98,13 +97,13 @@ func TestTwoControlPlanesSideBySide(t *testing.T) {
 	verifyMachineUnchanged(t, before)
 }
 
-// TestUpFailsOnTakenPort names the port and does not leave half a cluster.
+// TestUpFailsOnTakenPort checks that the error names the port and that nothing is left running.
 func TestUpFailsOnTakenPort(t *testing.T) {
 	a, b := newCluster(t, "control-plane", 26483), newCluster(t, "node", 26483)
 	a.up(t)
 	out, err := exec.Command(toolPath, b.upArgs()...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), fmt.Sprint(b.port)) {
-		t.Errorf("up on a taken port: %v\n%s", err, out)
+		t.Errorf("up on a port in use: %v\n%s", err, out)
 	}
 	a.waitForOutput(t, time.Second, "ok", "get", "--raw=/readyz")
 }

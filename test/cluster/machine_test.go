@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// machineState describes everything on the host that a cluster could leave behind.
+// machineState returns everything on the host that a cluster could leave behind.
 func machineState(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{
@@ -33,7 +33,7 @@ func machineState(t *testing.T) map[string][]string {
 	}
 }
 
-// clusterProcesses finds those that were started with a data folder of these tests.
+// clusterProcesses returns the processes with a data directory of these tests.
 func clusterProcesses(t *testing.T) []string {
 	t.Helper()
 	var found []string
@@ -47,8 +47,7 @@ func clusterProcesses(t *testing.T) []string {
 	return found
 }
 
-// verifyMachineUnchanged compares for a few seconds: a dead init counts until the machine's own
-// init has noticed.
+// verifyMachineUnchanged compares for a few seconds, because a killed init is visible until it is reaped.
 func verifyMachineUnchanged(t *testing.T, before map[string][]string) {
 	t.Helper()
 	var diff string
@@ -61,8 +60,7 @@ func verifyMachineUnchanged(t *testing.T, before map[string][]string) {
 	t.Errorf("left behind on the machine (-before +after):\n%s", diff)
 }
 
-// processNamespaces finds every process that still runs in one of its own: whatever ran on
-// the node does.
+// processNamespaces returns the processes in separate namespaces, as those of a node are.
 func processNamespaces(t *testing.T) []string {
 	t.Helper()
 	var found []string
@@ -77,7 +75,7 @@ func processNamespaces(t *testing.T) []string {
 	return slices.Compact(found)
 }
 
-// iptablesRules lists the names of all chains: packet counters change by themselves.
+// iptablesRules returns the names of all chains, without packet counters.
 func iptablesRules(t *testing.T) []string {
 	t.Helper()
 	var found []string

@@ -1,5 +1,4 @@
-// Command cluster builds a real Kubernetes from Go modules and runs it on this
-// machine, for tests. See docs/dev/cluster.md.
+// Command cluster builds Kubernetes from Go modules and runs it on this machine for tests. See docs/dev/cluster.md.
 package main
 
 import (
@@ -19,12 +18,12 @@ import (
 
 const usage = `Usage: cluster COMMAND [FLAGS]
 
-  build   build the programs (and images) of a level, and link them to a folder
+  build   build the programs (and images) of a level, and link to their directory
   up      start a cluster in the background and write its kubeconfig
-  image   make an image of one static program, as an archive: cluster image --name=NAME PROGRAM FILE
-  rootfs  unpack an image of the cluster, and print where: cluster rootfs --name=mariadb:11.8
-  load    import such an archive: cluster load FILE, or make it first: cluster load --name=NAME PROGRAM
-  down    stop it and remove everything it made
+  image   create an image archive of one static program: cluster image --name=NAME PROGRAM FILE
+  rootfs  unpack an image of the cluster and print the directory: cluster rootfs --name=mariadb:11.8
+  load    import an image archive: cluster load FILE; or a program: cluster load --name=NAME PROGRAM
+  down    stop the cluster and remove everything it created
 
 cluster COMMAND -h lists the flags`
 
@@ -43,7 +42,7 @@ func run(args []string) error {
 	defer stop()
 	var f flags
 	f.FlagSet = flag.NewFlagSet("cluster "+args[0], flag.ContinueOnError)
-	f.StringVar(&f.dir, "dir", ".cluster", "data folder of the cluster")
+	f.StringVar(&f.dir, "dir", ".cluster", "data directory of the cluster")
 	switch args[0] {
 	case "build":
 		return f.build(ctx, args[1:])
@@ -83,11 +82,11 @@ type flags struct {
 }
 
 func (f *flags) buildFlags() {
-	f.StringVar(&f.level, "level", string(build.Node), "node, or control-plane: no pods run, no root needed")
+	f.StringVar(&f.level, "level", string(build.Node), "node, or control-plane (without pods, does not need root)")
 	f.StringVar(&f.kubernetes, "kubernetes", "", "version of Kubernetes (default: the pinned one)")
 }
 
-// parse takes the flags and exactly the wanted number of other arguments.
+// parse parses the flags and the expected arguments.
 func (f *flags) parse(args []string, positional ...string) (err error) {
 	if err := f.Parse(args); err != nil {
 		return err
@@ -99,8 +98,7 @@ func (f *flags) parse(args []string, positional ...string) (err error) {
 	return err
 }
 
-// resolveDir returns the one path of a folder that may not exist yet: a cluster is found
-// again by it.
+// resolveDir returns the canonical path of a directory that may not exist yet: a cluster is identified by it.
 func resolveDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -118,7 +116,7 @@ func resolveDir(dir string) (string, error) {
 
 func (f *flags) build(ctx context.Context, args []string) error {
 	f.buildFlags()
-	f.StringVar(&f.link, "link", "", "make this a link to the folder of the programs")
+	f.StringVar(&f.link, "link", "", "path of a link to the directory of the programs")
 	if err := f.parse(args); err != nil {
 		return err
 	}
@@ -143,7 +141,7 @@ func (f *flags) rootfs(ctx context.Context, args []string) error {
 	return err
 }
 
-// buildAssets builds what the level needs, after a look at what would fail later.
+// buildAssets checks the requirements and builds the programs of the level.
 func (f *flags) buildAssets(ctx context.Context) (c node.Config, err error) {
 	if c.Level, err = build.ParseLevel(f.level); err != nil {
 		return c, err
@@ -165,7 +163,7 @@ func (f *flags) buildAssets(ctx context.Context) (c node.Config, err error) {
 	return c, err
 }
 
-// relink replaces a link, and nothing else: whoever names a file by mistake keeps it.
+// relink replaces a link, but never a file.
 func relink(link, target string) error {
 	if link == "" {
 		return nil
@@ -187,8 +185,8 @@ func relink(link, target string) error {
 
 func (f *flags) up(ctx context.Context, args []string) error {
 	f.buildFlags()
-	f.IntVar(&f.port, "port", 16443, "port of the API server on 127.0.0.1 (a control plane also takes the next two)")
-	f.StringVar(&f.link, "link", "", "make this a link to the folder of the programs (kubectl is there)")
+	f.IntVar(&f.port, "port", 16443, "port of the API server on 127.0.0.1 (a control plane also uses the next two)")
+	f.StringVar(&f.link, "link", "", "path of a link to the directory of the programs, including kubectl")
 	f.BoolVar(&f.audit, "audit", false, "write audit.log: every request, with the bodies of writes")
 	if err := f.parse(args); err != nil {
 		return err
@@ -206,9 +204,9 @@ func (f *flags) up(ctx context.Context, args []string) error {
 	return nil
 }
 
-// image makes an archive that containerd, podman, docker and kind can load.
+// image creates an archive that containerd, podman, docker and kind can load.
 func (f *flags) image(ctx context.Context, args []string) error {
-	f.StringVar(&f.name, "name", "", "name of the image, as pods will write it")
+	f.StringVar(&f.name, "name", "", "name of the image in pod specs")
 	if err := f.parse(args, "PROGRAM", "FILE"); err != nil {
 		return err
 	}
@@ -217,7 +215,7 @@ func (f *flags) image(ctx context.Context, args []string) error {
 
 func (f *flags) writeArchive(ctx context.Context, file string) error {
 	if f.name == "" {
-		return errors.New("--name is needed, the name that pods will write")
+		return errors.New("--name is required: the name of the image in pod specs")
 	}
 	b, err := build.New("", os.Stdout)
 	if err != nil {
@@ -227,7 +225,7 @@ func (f *flags) writeArchive(ctx context.Context, file string) error {
 }
 
 func (f *flags) load(ctx context.Context, args []string) error {
-	f.StringVar(&f.name, "name", "", "name of the image, as pods will write it; without it, the argument is an archive")
+	f.StringVar(&f.name, "name", "", "name of the image in pod specs; if empty, the argument is an archive")
 	if err := f.parse(args, "PROGRAM"); err != nil {
 		return err
 	}

@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// TestNode shows that the node is a real one: all that the journeys of the product
-// need of it, in one go.
+// TestNode checks that the node provides everything that the end-to-end tests need.
 func TestNode(t *testing.T) {
 	c := newCluster(t, "node", 26443)
 	before := machineState(t)
 	start := time.Now()
-	t.Logf("ready %.1f s after nothing", c.up(t).Seconds())
+	t.Logf("cluster ready after %.1f s", c.up(t).Seconds())
 	c.apply(t, readTestdata(t, "web.yaml"))
 	c.waitForOutput(t, time.Minute, "Running", "get", "pod", "client")
-	t.Logf("first pod of ours Running %.1f s after nothing", time.Since(start).Seconds())
+	t.Logf("first user pod running after %.1f s", time.Since(start).Seconds())
 
 	t.Run("group", func(t *testing.T) {
 		t.Run("Network", func(t *testing.T) { t.Parallel(); testNetwork(t, c) })
@@ -59,25 +58,25 @@ func testNetwork(t *testing.T, c *testCluster) {
 		"full name":  "http://web.default.svc.cluster.local",
 	} {
 		if out := c.kubectl(t, "exec", "client", "--", "timeout", "5", "wget", "-q", "-O-", url); !strings.HasPrefix(out, "hello from web-") {
-			t.Errorf("Service by %s answers %q", what, out)
+			t.Errorf("Service by %s: got %q", what, out)
 		}
 	}
 	if out := c.kubectl(t, "exec", "client", "--", "nslookup", "web.default.svc.cluster.local"); !strings.Contains(out, address) {
-		t.Errorf("DNS says %q, want %s", out, address)
+		t.Errorf("DNS: got %q, want %s", out, address)
 	}
 	if out, err := c.tryKubectl("exec", "client", "--", "nslookup", "example.com."); err == nil || !strings.Contains(err.Error(), "NXDOMAIN") {
-		t.Errorf("a name outside the cluster must be NXDOMAIN at once, got %q, %v", out, err)
+		t.Errorf("external name: got %q, %v, want NXDOMAIN at once", out, err)
 	}
 }
 
-// testKubeletAccess uses the three ways that go through kubelet.
+// testKubeletAccess tests logs, exec and port-forward.
 func testKubeletAccess(t *testing.T, c *testCluster) {
 	c.kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
 	if out := c.kubectl(t, "logs", "deployment/web"); !strings.Contains(out, "listening on :8080") {
-		t.Errorf("logs print %q", out)
+		t.Errorf("logs: got %q", out)
 	}
 	if out := c.kubectl(t, "exec", "client", "--", "cat", "/etc/hostname"); out != "client" {
-		t.Errorf("exec prints %q", out)
+		t.Errorf("exec: got %q", out)
 	}
 	forward := c.kubectlCommand(t.Context(), "port-forward", "service/web", ":80")
 	stdout, err := forward.StdoutPipe()
@@ -101,11 +100,11 @@ func testKubeletAccess(t *testing.T, c *testCluster) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if body, err := io.ReadAll(response.Body); err != nil || !strings.HasPrefix(string(body), "hello from web-") {
-		t.Errorf("port-forward answers %q, %v", body, err)
+		t.Errorf("port-forward: got %q, %v", body, err)
 	}
 }
 
-// testVolumeExpansion grows a volume under a running pod that is not root.
+// testVolumeExpansion expands a volume of a running non-root pod.
 func testVolumeExpansion(t *testing.T, c *testCluster) {
 	c.apply(t, readTestdata(t, "claim.yaml"))
 	c.waitForOutput(t, time.Minute, "Running", "get", "pod", "writer")
@@ -123,15 +122,15 @@ func testVolumeExpansion(t *testing.T, c *testCluster) {
 	start := time.Now()
 	c.waitForOutput(t, 90*time.Second, "600Mi", "get", "pvc", "data", "--output=jsonpath={.status.capacity.storage}")
 	if after := size(); after < before+150 {
-		t.Errorf("the pod sees %d MiB, before %d", after, before)
+		t.Errorf("expanded volume: got %d MiB, before %d", after, before)
 	}
 	if restarts := c.kubectl(t, "get", "pod", "writer", "--output=jsonpath={.status.containerStatuses[0].restartCount}"); restarts != "0" {
-		t.Errorf("growing restarted the pod %s times", restarts)
+		t.Errorf("expansion restarted the pod %s times", restarts)
 	}
-	t.Logf("grew from %d MiB in %.1f s", before, time.Since(start).Seconds())
+	t.Logf("expanded from %d MiB in %.1f s", before, time.Since(start).Seconds())
 }
 
-// testMariaDB keeps rows over a restart. The password has what breaks naive quoting.
+// testMariaDB checks that rows survive a restart. The password contains quotes and special characters.
 func testMariaDB(t *testing.T, c *testCluster, image, env string) {
 	const password = "it's a $ecret"
 	inner := sha1.Sum([]byte(password))
@@ -158,19 +157,19 @@ func testMariaDB(t *testing.T, c *testCluster, image, env string) {
 	eventually(t, time.Minute, func() error {
 		now, err := c.tryKubectl("get", "pod", "db-0", "--output=jsonpath={.metadata.uid} {.status.containerStatuses[0].ready}")
 		if err != nil || strings.HasPrefix(now, uid) || !strings.HasSuffix(now, " true") {
-			return fmt.Errorf("the new pod is not ready: %q, %w", now, err)
+			return fmt.Errorf("new pod not ready: %q, %w", now, err)
 		}
 		return nil
 	})
 	if got := sql("SELECT SUM(id) FROM shop.orders"); got != "6" {
-		t.Errorf("after a restart the ids add up to %q, want 6", got)
+		t.Errorf("sum of IDs after a restart: got %q, want 6", got)
 	}
 	if out := c.kubectl(t, "logs", "db-0", "--container=mariadb"); !strings.Contains(out, "data found") {
-		t.Errorf("the second start did not find the data:\n%s", out)
+		t.Errorf("the second start did not use the data:\n%s", out)
 	}
 }
 
-// testMariaDBRejectsMissingPasswords finds no server that started with an account without a password.
+// testMariaDBRejectsMissingPasswords checks that no server starts with an account without a password.
 func testMariaDBRejectsMissingPasswords(t *testing.T, c *testCluster) {
 	for name, args := range map[string][]string{
 		"no-root":  {"--env=MARIADB_DATABASE=x"},
@@ -180,7 +179,7 @@ func testMariaDBRejectsMissingPasswords(t *testing.T, c *testCluster) {
 		c.kubectl(t, append([]string{"run", name, "--image=mariadb:11.8", "--restart=Never"}, args...)...)
 		c.waitForOutput(t, time.Minute, "Failed", "get", "pod", name, "--output=jsonpath={.status.phase}")
 		if out := c.kubectl(t, "logs", name); !strings.Contains(out, "[entrypoint] ERROR: ") || !strings.Contains(strings.ToLower(out), "password") {
-			t.Errorf("%s: the log must say what is wrong:\n%s", name, out)
+			t.Errorf("%s: the log does not name the problem:\n%s", name, out)
 		}
 	}
 }

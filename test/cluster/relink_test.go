@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// TestRelinkReplacesOnlyLinks replaces links only: a device or a file that is named by mistake stays.
 func TestRelinkReplacesOnlyLinks(t *testing.T) {
 	dir := t.TempDir()
 	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
@@ -15,14 +14,14 @@ func TestRelinkReplacesOnlyLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := os.Readlink(link); err != nil || got != target {
-			t.Errorf("it leads to %q, %v", got, err)
+			t.Errorf("got link target %q, %v", got, err)
 		}
 	}
 	if err := os.WriteFile(file, []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := relink(file, "one"); err == nil {
-		t.Error("a file was taken for a link")
+		t.Error("relink replaced a file, want an error")
 	}
 	if content, err := os.ReadFile(file); err != nil || string(content) != "mine" {
 		t.Errorf("got %q, %v", content, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// simulatedPods lists pods that do by themselves on the node what the simulator plays.
+// simulatedPods are pods that behave on the node like the simulated ones.
 var simulatedPods = map[string]struct {
 	behavior podsim.Behavior
 	image    string
@@ -61,8 +61,7 @@ var simulatedPods = map[string]struct {
 	"failed":    {behavior: podsim.Failed(4), image: "busybox:1", command: []string{"sh", "-c", "exit 4"}, change: neverRestart, until: podFinished},
 }
 
-// testSimulator compares the status that kubelet writes with the one that the
-// simulator writes for the same pod. Tests without a node are worth what this shows.
+// testSimulator compares the status from the kubelet with that of the simulator for the same pod.
 func testSimulator(t *testing.T, c *testCluster) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.dir+"/kubeconfig")
 	if err != nil {
@@ -139,15 +138,14 @@ func containerWaiting(s *corev1.PodStatus, reason string) bool {
 	return len(s.ContainerStatuses) > 0 && s.ContainerStatuses[0].State.Waiting != nil && s.ContainerStatuses[0].State.Waiting.Reason == reason
 }
 
-// settledStatus waits for the status that the case is about and returns it without what
-// differs from pod to pod.
+// settledStatus waits for the expected status and returns it without the values that differ between pods.
 func settledStatus(t *testing.T, client kubernetes.Interface, namespace, name string) map[string]any {
 	t.Helper()
 	var pod *corev1.Pod
 	eventually(t, time.Minute, func() (err error) {
 		pod, err = client.CoreV1().Pods(namespace).Get(context.Background(), name, metav1.GetOptions{})
 		if err == nil && !simulatedPods[name].until(&pod.Status) {
-			return fmt.Errorf("pod %s is not there yet: %+v", name, pod.Status)
+			return fmt.Errorf("pod %s does not have the status yet: %+v", name, pod.Status)
 		}
 		return err
 	})
@@ -157,7 +155,7 @@ func settledStatus(t *testing.T, client kubernetes.Interface, namespace, name st
 	}
 	text := strings.NewReplacer(string(pod.UID), "UID", "_"+namespace+"(", "_NAMESPACE(").Replace(string(raw))
 	text = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`).ReplaceAllString(text, "kube-api-access")
-	// How often it was restarted by now is a matter of the moment.
+	// The current number of restarts depends on the time.
 	text = regexp.MustCompile(`back-off \d+s|"restartCount":[1-9]`).ReplaceAllStringFunc(text, func(s string) string {
 		return strings.TrimRight(s, "0123456789s") + "1"
 	})
@@ -166,8 +164,7 @@ func settledStatus(t *testing.T, client kubernetes.Interface, namespace, name st
 		t.Fatal(err)
 	}
 	mask(status)
-	// Not played, as podsim says: what the container runtime reports of the whole pod
-	// and of the user of a container.
+	// Not simulated: pod-level resources and the user of a container.
 	delete(status, "resources")
 	delete(status, "allocatedResources")
 	for _, c := range status["containerStatuses"].([]any) {
@@ -176,7 +173,7 @@ func settledStatus(t *testing.T, client kubernetes.Interface, namespace, name st
 	return status
 }
 
-// mask replaces the values of names that belong to one pod alone.
+// mask replaces values that are unique to a pod.
 func mask(v any) {
 	switch v := v.(type) {
 	case map[string]any:

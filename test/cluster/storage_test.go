@@ -10,19 +10,18 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/storage"
 )
 
-const faultMessage = "the disk is broken as told"
+const faultMessage = "the disk is broken on request"
 
-// testStorageFaults switches a fault on, sees it where a user would, switches it off
-// and sees it heal. The two about unmounting have their test in the package itself: a
-// pod that is gone shows nothing.
+// testStorageFaults injects a fault, checks its effect, removes it and waits for the recovery. The unmount faults are
+// tested in the package: a deleted pod shows nothing.
 func testStorageFaults(t *testing.T, c *testCluster) {
 	const (
 		resizeStatus = "get pvc data --output=jsonpath={.status.allocatedResourceStatuses.storage}"
 		events       = "get events --output=jsonpath={range.items[*]}{.reason}:{.message}{\"\\n\"}{end}"
 	)
 	cases := map[string]struct {
-		phase       string // when the fault is met: start, grow or delete
-		value       string // of the switch, if not a text
+		phase       string // phase of the fault: start, grow or delete
+		value       string // value of the switch, if not a message
 		kubectlArgs string
 		want        string
 	}{
@@ -69,7 +68,7 @@ func testStorageFaults(t *testing.T, c *testCluster) {
 	}
 }
 
-// testFailDelete keeps a volume whose claim is gone until the fault ends.
+// testFailDelete checks that a volume without a claim stays until the fault is removed.
 func testFailDelete(t *testing.T, c *testCluster, key, want string) {
 	c.waitForOutput(t, time.Minute, "Running", "get", "pod", "writer")
 	volume := c.kubectl(t, "get", "pvc", "data", "--output=jsonpath={.spec.volumeName}")
@@ -81,7 +80,7 @@ func testFailDelete(t *testing.T, c *testCluster, key, want string) {
 	c.kubectl(t, "annotate", "pv", volume, key+"-")
 	eventually(t, time.Minute, func() error {
 		if out, err := c.tryKubectl("get", "pv", volume, "--ignore-not-found"); err != nil || out != "" {
-			return fmt.Errorf("volume is still there: %s, %w", out, err)
+			return fmt.Errorf("volume not deleted: %s, %w", out, err)
 		}
 		return nil
 	})

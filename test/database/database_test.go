@@ -1,5 +1,5 @@
-// Package database holds to what is promised of databases and takes more than one of them, or more than
-// their controller: that nobody is told a password, and that one that hangs keeps nobody else waiting.
+// Package database tests properties of databases that involve more than one database or controller: passwords do not
+// leak, and an unresponsive database does not delay other applications.
 package database
 
 import (
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { harness.Main(m) }
 
 func allPodsRun(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }
 
-// newStack is an application that uses a database of an image.
+// newStack returns an application that uses a database with the given image.
 func newStack(namespace, name, image string, change func(*appsapi.DatabaseComponent)) *appsapi.AppStack {
 	db := &appsapi.DatabaseComponent{Image: image, Storage: appsapi.DatabaseStorage{Size: resource.MustParse("1Gi")}}
 	change(db)

@@ -27,8 +27,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// TestPasswordsAreNotLeaked puts passwords through everything that can happen to them, with an operator that
-// says as much as it can, and looks for them wherever they are not to be.
+// TestPasswordsAreNotLeaked rotates, replaces and invalidates passwords with the most verbose log level, and searches
+// logs, metrics, processes and objects other than Secrets for them.
 func TestPasswordsAreNotLeaked(t *testing.T) {
 	metrics := freeAddress(t)
 	s := harness.New(t, allPodsRun, operator.Options{NoRace: true, Args: []string{"-v", "--metrics-address=" + metrics}})
@@ -40,16 +40,16 @@ func TestPasswordsAreNotLeaked(t *testing.T) {
 		for _, canary := range canaries {
 			for _, encoded := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), mariadb.Hash(canary)} {
 				if strings.Contains(text, encoded) {
-					t.Errorf("%s has the password %s", where, canary)
+					t.Errorf("%s contains the password %s", where, canary)
 				}
 			}
 		}
 	}
 	var log []byte
-	w.Eventually(func() (logged bool, err error) { // after the status
+	w.Eventually(func() (logged bool, err error) { // the log line is written after the status
 		log, err = os.ReadFile(s.Operator.Log)
 		return strings.Contains(string(log), "CredentialsMismatch"), err
-	}, "20s").Should(BeTrue(), "it has not said anything")
+	}, "20s").Should(BeTrue(), "the operator did not log CredentialsMismatch")
 	search("the log", string(log))
 	for _, file := range []string{"cmdline", "environ"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.Operator.Pid(), file))
@@ -72,7 +72,7 @@ func TestPasswordsAreNotLeaked(t *testing.T) {
 	t.Logf("looked for %d passwords in %d places", len(canaries), len(locations))
 }
 
-// plantCanaries returns passwords, once everything has happened to them.
+// plantCanaries returns passwords after they were generated, copied, replaced, rotated and invalidated.
 func plantCanaries(w *harness.World) []string {
 	canaries := []string{"canaryBirdOne", "canaryBirdTwo", "canaryBirdThree", "canaryBirdFour"}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "mine"},
@@ -98,7 +98,7 @@ func plantCanaries(w *harness.World) []string {
 	w.WaitReady(generated)
 	canaries = append(canaries, storedPasswords(w, "other-db-auth")...)
 
-	// Somebody locks us out, which is said.
+	// A password changed outside Holdfast locks the operator out.
 	pod := harness.Find(w, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "shop-db-0"}})
 	w.Databases.Volume(w.Context(), pod).SetHashes("root", mariadb.Hash("by hand"))
 	harness.Edit(w, shop, func(a *appsapi.AppStack) { a.Spec.Components[0].Database.Rotation.RequestedAt = "now" })
@@ -106,7 +106,7 @@ func plantCanaries(w *harness.World) []string {
 	return canaries
 }
 
-// storedPasswords are the passwords of a Secret.
+// storedPasswords returns the passwords in a Secret.
 func storedPasswords(w *harness.World, name string) []string {
 	secret := harness.Find(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}})
 	var out []string
@@ -118,7 +118,7 @@ func storedPasswords(w *harness.World, name string) []string {
 	return out
 }
 
-// readableObjects are all objects of the namespace that everybody may read: no Secrets.
+// readableObjects returns all objects of the namespace except Secrets.
 func readableObjects(w *harness.World) []unstructured.Unstructured {
 	w.Helper()
 	var out []unstructured.Unstructured
@@ -136,7 +136,7 @@ func readableObjects(w *harness.World) []unstructured.Unstructured {
 	return out
 }
 
-// scrapeMetrics reads metrics, as somebody who may.
+// scrapeMetrics reads the metrics with an authorized account.
 func scrapeMetrics(w *harness.World, url string) string {
 	w.Helper()
 	kube, err := kubernetes.NewForConfig(w.Plane.Config)

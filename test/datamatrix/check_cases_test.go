@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// parseEvents makes films: "+claim/data-shop-db-0/a" is added with the UID a, ~ is changed and - is
-// gone; what follows is a password, "dying" or "retained". Each line is a version later.
+// parseEvents parses one event per line: "+claim/data-shop-db-0/a" adds the object with UID a, ~ modifies and - deletes
+// it. The rest of the line is a password, "dying" or "retained". The line number is the resource version.
 func parseEvents(t *testing.T, lines string) []watcher.Event {
 	t.Helper()
 	kinds := map[string]schema.GroupVersionResource{"claim": claimResource, "set": statefulSetResource, "secret": secretResource}
@@ -57,29 +57,29 @@ func TestCheckFindsViolations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events          string
 		deletionWindows []window
-		want            string // "" is nothing
+		want            string // "" means no violation
 	}{
-		"nothing":                       {events: steadyEvents},
-		"the set is another one":        {events: steadyEvents + "-set/shop-db/x\n+set/shop-db/y"},
-		"labels":                        {events: steadyEvents + "~claim/data-shop-db-0/a retained\n~secret/shop-db-auth/s one"},
-		"deleted by hand, and restored": {events: steadyEvents + "-secret/shop-db-auth/hand one\n+secret/shop-db-auth/r one"},
-		"gone as asked, and anew":       {events: purgedEvents + "+secret/shop-db-auth/s2 two\n+set/shop-db/y\n+claim/data-shop-db-0/b", deletionWindows: deletionWindow},
-		"gone as asked, under another":  {events: purgedEvents + "+secret/shop-new-auth/s2 two\n+set/shop-new/y\n+claim/data-shop-new-0/b", deletionWindows: deletionWindow},
+		"nothing":                                {events: steadyEvents},
+		"StatefulSet recreated":                  {events: steadyEvents + "-set/shop-db/x\n+set/shop-db/y"},
+		"labels":                                 {events: steadyEvents + "~claim/data-shop-db-0/a retained\n~secret/shop-db-auth/s one"},
+		"Secret deleted manually, then restored": {events: steadyEvents + "-secret/shop-db-auth/hand one\n+secret/shop-db-auth/r one"},
+		"purged as requested, then recreated":    {events: purgedEvents + "+secret/shop-db-auth/s2 two\n+set/shop-db/y\n+claim/data-shop-db-0/b", deletionWindows: deletionWindow},
+		"purged as requested, then created with another name": {events: purgedEvents + "+secret/shop-new-auth/s2 two\n+set/shop-new/y\n+claim/data-shop-new-0/b", deletionWindows: deletionWindow},
 
-		"a claim begins to go":           {events: steadyEvents + "~claim/data-shop-db-0/a dying", want: "a claim is deleted, and nobody asked"},
-		"a claim goes":                   {events: steadyEvents + "-claim/data-shop-db-0/a", want: "a claim is deleted, and nobody asked"},
-		"a claim goes too late":          {events: steadyEvents + "-claim/data-shop-db-0/a", deletionWindows: []window{{from: 1, to: 3}}, want: "a claim is deleted"},
-		"a retained claim goes":          {events: steadyEvents + "-claim/data-shop-db-0/a retained", deletionWindows: deletionWindow, want: "a claim is deleted"},
-		"a claim becomes another":        {events: steadyEvents + "~claim/data-shop-db-0/b", want: "became another one, b"},
-		"two claims":                     {events: steadyEvents + "+claim/data-shop-new-0/b", want: "made beside that of data-shop-db-0"},
-		"two sets":                       {events: steadyEvents + "+set/shop-new/y", want: "a set is made beside shop-db"},
-		"a set beside the data":          {events: steadyEvents + "-set/shop-db/x\n+set/shop-new/y", want: "does not have the data of data-shop-db-0"},
-		"a set before the data went":     {events: steadyEvents + "-set/shop-db/x\n+set/shop-new/y\n-claim/data-shop-db-0/a", deletionWindows: deletionWindow, want: "does not have the data"},
-		"another password":               {events: steadyEvents + "~secret/shop-db-auth/s two", want: "the password is another one"},
-		"another password after hand":    {events: steadyEvents + "-secret/shop-db-auth/hand one\n+secret/shop-db-auth/r two", want: "the password is another one"},
-		"another password in the window": {events: steadyEvents + "-secret/shop-db-auth/s one\n+secret/shop-db-auth/r two", deletionWindows: deletionWindow, want: "the password is another one"},
-		"no password":                    {events: steadyEvents + "~secret/shop-db-auth/s", want: "has no password"},
-		"a Secret goes":                  {events: steadyEvents + "-secret/shop-db-auth/s one", want: "a Secret is deleted, and nobody asked"},
+		"claim deletion begins":                  {events: steadyEvents + "~claim/data-shop-db-0/a dying", want: "claim deleted without a request"},
+		"claim deleted":                          {events: steadyEvents + "-claim/data-shop-db-0/a", want: "claim deleted without a request"},
+		"claim deleted after the window":         {events: steadyEvents + "-claim/data-shop-db-0/a", deletionWindows: []window{{from: 1, to: 3}}, want: "claim deleted without a request"},
+		"retained claim deleted":                 {events: steadyEvents + "-claim/data-shop-db-0/a retained", deletionWindows: deletionWindow, want: "claim deleted without a request"},
+		"claim replaced":                         {events: steadyEvents + "~claim/data-shop-db-0/b", want: "replaced by b"},
+		"two claims":                             {events: steadyEvents + "+claim/data-shop-new-0/b", want: "second claim next to data-shop-db-0"},
+		"two StatefulSets":                       {events: steadyEvents + "+set/shop-new/y", want: "second StatefulSet next to shop-db"},
+		"StatefulSet without the data":           {events: steadyEvents + "-set/shop-db/x\n+set/shop-new/y", want: "does not use the data of data-shop-db-0"},
+		"StatefulSet before the data is deleted": {events: steadyEvents + "-set/shop-db/x\n+set/shop-new/y\n-claim/data-shop-db-0/a", deletionWindows: deletionWindow, want: "does not use the data"},
+		"password changed":                       {events: steadyEvents + "~secret/shop-db-auth/s two", want: "password changed"},
+		"password changed on restore":            {events: steadyEvents + "-secret/shop-db-auth/hand one\n+secret/shop-db-auth/r two", want: "password changed"},
+		"password changed in the window":         {events: steadyEvents + "-secret/shop-db-auth/s one\n+secret/shop-db-auth/r two", deletionWindows: deletionWindow, want: "password changed"},
+		"no password":                            {events: steadyEvents + "~secret/shop-db-auth/s", want: "without a password"},
+		"Secret deleted":                         {events: steadyEvents + "-secret/shop-db-auth/s one", want: "Secret deleted without a request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := history{deletionWindows: tc.deletionWindows, manuallyDeleted: map[types.UID]bool{"hand": true}}

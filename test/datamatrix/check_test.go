@@ -14,35 +14,34 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// history is what people did, as far as it is needed to judge what became of it.
+// history records the user actions that are needed to judge the events.
 type history struct {
 	steps []step
-	// deletionWindows are when data was asked to go.
+	// deletionWindows are the times in which the user requested deletion of data.
 	deletionWindows []window
-	// manuallyDeleted are the Secrets that somebody deleted, secret is the name of the last.
+	// manuallyDeleted are the Secrets that the user deleted, secret is the name of the last one.
 	manuallyDeleted map[types.UID]bool
 	deletedSecret   string
 }
 
-// window is from one version of the cluster to another.
+// window is a range of resource versions of the cluster.
 type window struct{ from, to int64 }
 
-// deletionRequested says whether something was to be deleted. What was kept on purpose is not.
+// deletionRequested reports whether the user requested the deletion. Retained objects are never included.
 func (s *history) deletionRequested(e watcher.Event) bool {
 	at := parseVersion(e.ResourceVersion)
-	return e.Object.GetLabels()[appsapi.LabelRetained] != "true" &&
+	return e.Object.GetLabels()[appsapi.DefaultKeys.Retained] != "true" &&
 		slices.ContainsFunc(s.deletionWindows, func(w window) bool { return w.from < at && at <= w.to })
 }
 
-// sortByVersion are events of several kinds in the order in which they happened: resource versions
-// count the writes to the whole cluster.
+// sortByVersion sorts events of several kinds by resource version, which counts all writes to the cluster.
 func sortByVersion(events []watcher.Event) []watcher.Event {
 	return slices.SortedStableFunc(slices.Values(events), func(a, b watcher.Event) int {
 		return cmp.Compare(parseVersion(a.ResourceVersion), parseVersion(b.ResourceVersion))
 	})
 }
 
-// dataChecker is what is known at one moment of the film.
+// dataChecker is the state at one point of the event history.
 type dataChecker struct {
 	*history
 	claims, sets map[string]types.UID
@@ -51,7 +50,7 @@ type dataChecker struct {
 	violations   []string
 }
 
-// check says what must not have happened.
+// check returns the violations.
 func (s *history) check(events []watcher.Event) []string {
 	c := &dataChecker{history: s, claims: map[string]types.UID{}, sets: map[string]types.UID{}, deleting: map[types.UID]bool{}}
 	for _, e := range sortByVersion(events) {
@@ -76,25 +75,25 @@ func (c *dataChecker) addViolation(e watcher.Event, format string, args ...any) 
 func (c *dataChecker) checkClaim(e watcher.Event) {
 	name := e.Object.GetName()
 	if previous, exists := c.claims[name]; exists && previous != e.UID {
-		c.addViolation(e, "the claim %s became another one, %s", previous, e.UID)
+		c.addViolation(e, "claim %s was replaced by %s", previous, e.UID)
 	}
 	deleted := e.Type == watch.Deleted
 	if isDeleting := deleted || e.Object.GetDeletionTimestamp() != nil; isDeleting && !c.deleting[e.UID] {
 		c.deleting[e.UID] = true
 		if !c.deletionRequested(e) {
-			c.addViolation(e, "a claim is deleted, and nobody asked for that")
+			c.addViolation(e, "claim deleted without a request")
 		}
 	}
 	if deleted {
 		delete(c.claims, name)
 		if len(c.claims) == 0 {
-			c.password = "" // opens nothing any more
+			c.password = "" // valid only for the deleted volume
 		}
 		return
 	}
 	if _, exists := c.claims[name]; !exists {
 		for other := range c.claims {
-			c.addViolation(e, "a volume is made beside that of %s", other)
+			c.addViolation(e, "second claim next to %s", other)
 		}
 	}
 	c.claims[name] = e.UID
@@ -112,12 +111,12 @@ func (c *dataChecker) checkStatefulSet(e watcher.Event) {
 	c.sets[name] = e.UID
 	for other := range c.sets {
 		if other != name {
-			c.addViolation(e, "a set is made beside %s", other)
+			c.addViolation(e, "second StatefulSet next to %s", other)
 		}
 	}
 	for claim := range c.claims {
 		if !strings.HasPrefix(claim, "data-"+name+"-") {
-			c.addViolation(e, "a set is made that does not have the data of %s", claim)
+			c.addViolation(e, "StatefulSet does not use the data of %s", claim)
 		}
 	}
 }
@@ -125,16 +124,16 @@ func (c *dataChecker) checkStatefulSet(e watcher.Event) {
 func (c *dataChecker) checkCredentials(e watcher.Event) {
 	if e.Type == watch.Deleted {
 		if !c.manuallyDeleted[e.UID] && !c.deletionRequested(e) {
-			c.addViolation(e, "a Secret is deleted, and nobody asked for that")
+			c.addViolation(e, "Secret deleted without a request")
 		}
 		return
 	}
 	password := string(fromUnstructured[corev1.Secret](e.Object).Data["password"])
 	switch {
 	case password == "":
-		c.addViolation(e, "the Secret has no password")
+		c.addViolation(e, "Secret without a password")
 	case len(c.claims) > 0 && c.password != "" && password != c.password:
-		c.addViolation(e, "the password is another one, and the volume the same")
+		c.addViolation(e, "password changed, but the volume did not")
 	}
 	c.password = password
 }

@@ -24,7 +24,7 @@ func (p *stackDriver) databaseSpec() appsapi.Component {
 	return appsapi.Component{Name: p.name, RenamedFrom: p.renamedFrom, Database: db}
 }
 
-// bindingIn is what those are told who are bound to the database.
+// bindingIn returns the binding Secret of the component that is bound to the database.
 func (p *stackDriver) bindingIn(s watcher.State) *corev1.Secret {
 	set := setIn(s)
 	if set == nil {
@@ -33,14 +33,14 @@ func (p *stackDriver) bindingIn(s watcher.State) *corev1.Secret {
 	return fromUnstructured[corev1.Secret](s.Get(secretResource, p.NS+"/"+set.Name+"-binding"))
 }
 
-// writeRows adds rows, as somebody who is bound.
+// writeRows adds rows with the account of the binding.
 func (p *stackDriver) writeRows() {
 	p.Helper()
 	if !p.database || !p.present {
 		return
 	}
 	binding := p.bindingIn(p.watcher.State())
-	p.Expect(binding).NotTo(BeNil(), "nobody is told how to get in")
+	p.Expect(binding).NotTo(BeNil(), "no binding Secret")
 	p.databaseVolume().AddRows(string(binding.Data["database"]), 17)
 	p.rows = 17
 }
@@ -56,15 +56,15 @@ func (p *stackDriver) databaseVolume() *sqlsim.Volume {
 	return volume
 }
 
-// expectSameRows sees that those who are bound find the rows that there were, with the password that they are
-// told. While something is refused there is nothing to be found.
+// expectSameRows checks that the rows exist and that the passwords in the binding and the credentials are valid. While a
+// change is rejected there is nothing to check.
 func (p *stackDriver) expectSameRows() {
 	p.Helper()
 	if !p.database || !p.present || p.lostPassword != "" {
 		return
 	}
 	binding := p.bindingIn(p.watcher.State())
-	p.Expect(binding).NotTo(BeNil(), "nobody is told how to get in")
+	p.Expect(binding).NotTo(BeNil(), "no binding Secret")
 	user, schema := string(binding.Data["username"]), string(binding.Data["database"])
 	volume := p.databaseVolume()
 	p.Expect(volume.Rows(schema)).To(Equal(p.rows), "rows of %s", schema)

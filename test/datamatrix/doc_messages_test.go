@@ -19,12 +19,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// docChecker does what the page tells of, in the namespace that it tells of, and holds what is
-// said against it.
+// docChecker performs the operations of the page, in the namespace that the page uses, and checks that the page quotes
+// the actual messages.
 type docChecker struct {
 	*stackDriver
 	docText              string
-	fullStorageNamespace string // a namespace for what would be in the way
+	fullStorageNamespace string // keeps its claims out of the way of the other checks
 }
 
 func checkQuotedMessages(t *testing.T, s *harness.Harness) {
@@ -50,17 +50,17 @@ func checkQuotedMessages(t *testing.T, s *harness.Harness) {
 func (r *docChecker) expectQuoted(message string) {
 	r.Helper()
 	if !strings.Contains(r.docText, message) {
-		r.Errorf("%s does not say: %s", docPath, message)
+		r.Errorf("%s does not quote the message: %s", docPath, message)
 	}
 }
 
-// expectReadyMessage waits for a reason, and for the page to have its message.
+// expectReadyMessage waits for a reason and checks that the page quotes the message.
 func (r *docChecker) expectReadyMessage(stack, reason, part string) {
 	r.Helper()
 	r.expectReadyMessageOf(&appsapi.AppStack{ObjectMeta: r.objectMeta(stack)}, reason, part)
 }
 
-// expectReadyMessageOf does that in any namespace; the page is about one that is called shop.
+// expectReadyMessageOf does the same in any namespace; the page uses namespace shop.
 func (r *docChecker) expectReadyMessageOf(app *appsapi.AppStack, reason, part string) {
 	r.Helper()
 	var condition string
@@ -81,7 +81,7 @@ func (r *docChecker) checkStorageRefused() {
 	r.editVolume(func(s *appsapi.StorageSpec) { s.Size = resource.MustParse("512Mi") })
 	r.expectReadyMessage("shop", "StorageChangeRejected", "cannot shrink")
 	r.editVolume(func(s *appsapi.StorageSpec) { s.Size, s.ClassName = resource.MustParse("1Gi"), new(volsim.Full) })
-	r.expectReadyMessage("shop", "StorageChangeRejected", "cannot move")
+	r.expectReadyMessage("shop", "StorageChangeRejected", "cannot be changed to")
 	r.editVolume(func(s *appsapi.StorageSpec) { s.ClassName, s.AccessMode = new(volsim.Standard), corev1.ReadWriteMany })
 	r.expectReadyMessage("shop", "StorageChangeRejected", "access mode")
 	r.editSpec(func(s *appsapi.AppStackSpec) {
@@ -89,13 +89,13 @@ func (r *docChecker) checkStorageRefused() {
 		db.Storage[0].AccessMode = ""
 		db.Storage = append(db.Storage, appsapi.StorageSpec{Name: "logs", MountPath: "/logs", Size: resource.MustParse("1Gi")})
 	})
-	r.expectReadyMessage("shop", "StorageChangeRejected", "none can be added")
+	r.expectReadyMessage("shop", "StorageChangeRejected", "volumes cannot be added")
 	r.applySpec()
 	r.waitSettled()
 	r.checkStorageFull()
 }
 
-// checkStorageFull is asked of another stack: the claims of this one would go on asking for it.
+// checkStorageFull uses another stack, because its claims would keep requesting storage.
 func (r *docChecker) checkStorageFull() {
 	db := r.spec().Components[0]
 	db.Stateful.Storage[0].ClassName = new(volsim.Full)
@@ -104,7 +104,7 @@ func (r *docChecker) checkStorageFull() {
 	r.Expect(r.Create(r.Context(), full)).To(Succeed())
 	r.WaitReady(full)
 	harness.Edit(r.World, full, func(a *appsapi.AppStack) { a.Spec.Components[0].Stateful.Storage[0].Size = resource.MustParse("8Gi") })
-	r.expectReadyMessageOf(full, "StorageChangeRejected", "The storage cannot make")
+	r.expectReadyMessageOf(full, "StorageChangeRejected", "The storage backend cannot expand")
 	r.purgeWithComponent(full)
 }
 
@@ -135,7 +135,7 @@ func (r *docChecker) checkCredentialsLost() {
 func (r *docChecker) checkDataConflict() {
 	r.name = "database"
 	r.applySpec()
-	r.expectReadyMessage("shop", "DataConflict", "would start empty")
+	r.expectReadyMessage("shop", "DataConflict", "would start with empty volumes")
 	r.renamedFrom = "db"
 	r.applySpec()
 	r.waitSettled()
@@ -162,7 +162,7 @@ func (r *docChecker) checkDataRetained() {
 	r.deleteStack()
 }
 
-// checkAdoption lets another stack have the data.
+// checkAdoption transfers the data to another stack.
 func (r *docChecker) checkAdoption() {
 	claim := claimIn(r.watcher.State())
 	r.present = true
@@ -170,9 +170,9 @@ func (r *docChecker) checkAdoption() {
 	spec.Components[0].ResourceName = "shop-db"
 	store := &appsapi.AppStack{ObjectMeta: r.objectMeta("store"), Spec: spec}
 	r.create(store)
-	r.expectReadyMessage("store", "DataConflict", claim.Name+" has the data of")
+	r.expectReadyMessage("store", "DataConflict", claim.Name+" belongs to component")
 	r.Expect(r.Delete(r.Context(), store)).To(Succeed())
-	r.waitFor("the end of the stack", func(s watcher.State) bool { return len(s.Live(stackResource)) == 0 })
+	r.waitFor("deletion of the stack", func(s watcher.State) bool { return len(s.Live(stackResource)) == 0 })
 	for _, kept := range []client.Object{&corev1.PersistentVolumeClaim{ObjectMeta: r.objectMeta(claim.Name)}, &corev1.Secret{ObjectMeta: r.objectMeta("shop-db-auth")}} {
 		r.Expect(r.Patch(r.Context(), kept, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/adopt":"true"}}}`)))).To(Succeed())
 	}
@@ -183,8 +183,8 @@ func (r *docChecker) checkAdoption() {
 	r.checkAdoptionIsExclusive(spec)
 }
 
-// checkAdoptionIsExclusive: the annotation is still there, and a third stack does not get what the
-// second uses.
+// checkAdoptionIsExclusive checks that a third stack does not get data that the second one uses, although the annotation
+// is still set.
 func (r *docChecker) checkAdoptionIsExclusive(spec appsapi.AppStackSpec) {
 	r.Expect(r.Create(r.Context(), &appsapi.AppStack{ObjectMeta: r.objectMeta("third"), Spec: spec})).To(Succeed())
 	third := &appsapi.AppStack{ObjectMeta: r.objectMeta("third")}

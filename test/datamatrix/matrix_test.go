@@ -1,10 +1,9 @@
-// Package datamatrix does to a component with data whatever people do to one, and then
-// something else: every ordered pair of twelve operations, each on a real control plane and
-// in a namespace of its own. A watch that was there before the first operation sees every
-// state of claims, Secrets and StatefulSets, and what it saw is judged as a whole.
+// Package datamatrix runs every ordered pair of twelve user operations on a component with data, each pair in its own
+// namespace of a real control plane. A watch records every state of claims, Secrets and StatefulSets, and the whole
+// history is checked.
 //
-// Safety rule: what may be deleted is said by the operation that asks for it, for the time
-// until it ends; everything else that goes, or begins anew, is a violation.
+// Safety rule: data is deleted only while an operation that requests deletion runs. Any other deletion, and any new
+// empty volume or new password, is a violation.
 package datamatrix
 
 import (
@@ -24,25 +23,25 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// Without flags a sample is played, as one test among others; make data-matrix plays all.
+// Without flags only a sample runs; make data-matrix runs all pairs.
 var (
-	allPairs    = flag.Bool("all", os.Getenv("HOLDFAST_LONG") != "", "play every pair")
-	sampleShift = flag.Int("shift", int(testutil.Seed()%12), "of a sample: which operation follows which")
-	parallelism = flag.Int("abreast", 24, "pairs that are played at the same time")
+	allPairs    = flag.Bool("all", os.Getenv("HOLDFAST_LONG") != "", "run every pair")
+	sampleShift = flag.Int("shift", int(testutil.Seed()%12), "offset between the first and the second operation of a sample")
+	parallelism = flag.Int("parallelism", 24, "number of pairs that run concurrently")
 	writeReport = flag.Bool("report", false, "write the table of docs/user/data-safety.md; needs -all")
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// pair is an operation and the one that follows it.
+// pair is an operation and the operation that follows it.
 type pair struct{ first, second string }
 
 func (p pair) replayCommand() string {
 	return fmt.Sprintf("go test ./test/datamatrix -run 'TestMatrix/%s/%s'", p.first, p.second)
 }
 
-// selectedPairs are the pairs to play. A sample has each operation once as the first and once as
-// the second; who names one with -run gets it in any case.
+// selectedPairs returns the pairs to run. A sample has each operation once as the first and once as the second. A pair
+// selected with -run always runs.
 func selectedPairs() map[pair]bool {
 	out := map[pair]bool{}
 	run := flag.Lookup("test.run").Value.String()
@@ -57,7 +56,7 @@ func selectedPairs() map[pair]bool {
 	return out
 }
 
-// results collects from many pairs at the same time.
+// results collects the outcomes of concurrent pairs.
 type results struct {
 	mu     sync.Mutex
 	byPair map[pair]pairOutcome
@@ -74,7 +73,7 @@ func (r *results) add(p pair, o pairOutcome) {
 	r.byPair[p] = o
 }
 
-// TestMatrix is about volumes and passwords of anything.
+// TestMatrix checks volumes and passwords of components with any data.
 func TestMatrix(t *testing.T) {
 	s := harness.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{})
 	got, took := runMatrix(t, s, false)
@@ -83,16 +82,16 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// TestDatabases is about rows, and whether the password still opens.
+// TestDatabases checks rows and passwords of databases.
 func TestDatabases(t *testing.T) {
 	runMatrix(t, harness.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{}), true)
 }
 
-// runMatrix plays the chosen pairs, with a component that has any data, or with a database.
+// runMatrix runs the selected pairs, with a stateful component or with a database.
 func runMatrix(t *testing.T, s *harness.Harness, database bool) (*results, time.Duration) {
 	startedAt := time.Now()
 	pairs, got := selectedPairs(), &results{byPair: map[pair]pairOutcome{}}
-	// Not parallel tests: those could begin only when this function has returned.
+	// Not parallel tests: those would start only when this function has returned.
 	var running sync.WaitGroup
 	slots := make(chan struct{}, *parallelism)
 	start := func(name string, test func(*testing.T)) {

@@ -15,33 +15,33 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// operation is something that people do to a component with data. Each makes sense after
-// each other one, also when that left no component.
+// operation is a user operation on a component with data. It must be valid after every other operation, including those
+// that leave no component.
 type operation struct {
 	name string
-	// What the page says of it.
+	// The columns of the table in the page.
 	title, volume, password, pods string
-	// keepsPod is set when the pod of a component that is there is not replaced.
+	// keepsPod means that the pod of an existing component is not replaced.
 	keepsPod bool
 	run      func(*stackDriver)
 }
 
 var operations = []operation{
-	{"rename", "rename, with `renamedFrom`", "the same, labelled with the new name", "the same", "run on; the Service has the new name", true, (*stackDriver).rename},
-	{"remove", "remove from the spec", "kept, listed in `status.retained`", "kept with it", "end", false, (*stackDriver).remove},
-	{"re-add", "add again", "the same", "the same", "start with it", false, (*stackDriver).reAdd},
-	{"scale", "scale to 0 and back", "the same", "the same", "end, and start with it", false, (*stackDriver).scale},
-	{"delete-retain", "delete the stack with `Retain`, create it again", "kept, and found again", "kept, and found again", "end, and start with it", false, (*stackDriver).deleteRetain},
-	{"delete-delete", "delete the stack with `Delete`, create it again", "deleted; a new, empty one; what was retained before stays", "deleted with the volume; a new one", "end, and start empty", false, (*stackDriver).deletePurge},
-	{"grow", "a larger `size`", "the same, grows", "the same", "run on", true, (*stackDriver).grow},
-	{"shrink", "a smaller `size`", "the same, as large as it was; `StorageChangeRejected`", "the same", "run on", true, (*stackDriver).shrink},
-	{"class", "another `className`", "the same, of the class it was; `StorageChangeRejected`", "the same", "run on", true, (*stackDriver).changeClass},
-	{"set", "delete the StatefulSet by hand", "the same", "the same", "are replaced", false, (*stackDriver).deleteStatefulSet},
-	{"secret", "delete the Secret by hand", "the same", "none is made up; `CredentialsLost` until you restore it", "run on", true, (*stackDriver).deleteSecret},
-	{"restore", "save as YAML, delete, create from it", "kept, and found again", "kept, and found again", "end, and start with it", false, (*stackDriver).restoreYAML},
+	{"rename", "rename with `renamedFrom`", "kept, labeled with the new name", "kept", "keep running; the Service gets the new name", true, (*stackDriver).rename},
+	{"remove", "remove from the spec", "retained, listed in `status.retained`", "retained", "terminate", false, (*stackDriver).remove},
+	{"re-add", "add again", "reused", "reused", "start with the retained volume", false, (*stackDriver).reAdd},
+	{"scale", "scale to 0 and back", "kept", "kept", "terminate, then start with the same volume", false, (*stackDriver).scale},
+	{"delete-retain", "delete the stack with `Retain`, create it again", "retained, then reused", "retained, then reused", "terminate, then start with the same volume", false, (*stackDriver).deleteRetain},
+	{"delete-delete", "delete the stack with `Delete`, create it again", "deleted; a new, empty volume; volumes retained earlier stay", "deleted with the volume; a new password", "terminate, then start empty", false, (*stackDriver).deletePurge},
+	{"grow", "increase `size`", "expanded", "kept", "keep running", true, (*stackDriver).grow},
+	{"shrink", "decrease `size`", "unchanged; `StorageChangeRejected`", "kept", "keep running", true, (*stackDriver).shrink},
+	{"class", "change `className`", "unchanged; `StorageChangeRejected`", "kept", "keep running", true, (*stackDriver).changeClass},
+	{"set", "delete the StatefulSet manually", "kept", "kept", "are replaced", false, (*stackDriver).deleteStatefulSet},
+	{"secret", "delete the Secret manually", "kept", "not regenerated; `CredentialsLost` until you restore the Secret", "keep running", true, (*stackDriver).deleteSecret},
+	{"restore", "save the stack as YAML, delete it, create it from the YAML", "retained, then reused", "retained, then reused", "terminate, then start with the same volume", false, (*stackDriver).restoreYAML},
 }
 
-// rename gives the component the other of two names.
+// rename alternates between two names.
 func (p *stackDriver) rename() {
 	p.renamedFrom, p.name = p.name, map[string]string{"db": "database", "database": "db"}[p.name]
 	p.present = true
@@ -49,7 +49,7 @@ func (p *stackDriver) rename() {
 	p.waitSettled()
 }
 
-// remove of what is not there adds it first, and does not wait.
+// remove adds a missing component first, without waiting.
 func (p *stackDriver) remove() {
 	if !p.present {
 		p.present = true
@@ -60,7 +60,7 @@ func (p *stackDriver) remove() {
 	p.waitSettled()
 }
 
-// reAdd of what is there removes it first, and does not wait.
+// reAdd removes an existing component first, without waiting.
 func (p *stackDriver) reAdd() {
 	if p.present {
 		p.present = false
@@ -71,22 +71,22 @@ func (p *stackDriver) reAdd() {
 	p.waitSettled()
 }
 
-// restart waits for another pod. Ready does not tell that the restart is over: while a change of
-// the storage is rejected, it says the same before and after.
+// restart waits for a new pod. Ready is not sufficient: while a storage change is rejected, its condition is the same
+// before and after.
 func (p *stackDriver) restart() {
 	before := p.podUID()
 	p.present = true
 	p.restarts++
 	p.applySpec()
-	if before != "" && p.lostPassword == "" { // without its password nothing starts
+	if before != "" && p.lostPassword == "" { // without the password no server starts
 		p.Eventually(p.podUID, stepTimeout).ShouldNot(Or(BeEmpty(), Equal(before)), "the pod was not replaced")
 	}
 	p.waitSettled()
 }
 
-// scale of what is not there adds it without pods first.
+// scale adds a missing component with zero replicas first.
 func (p *stackDriver) scale() {
-	if p.database { // one server, which cannot be scaled: restart it
+	if p.database { // a database has exactly one server: restart it instead
 		p.restart()
 		return
 	}
@@ -102,31 +102,30 @@ func (p *stackDriver) scale() {
 	p.waitSettled()
 }
 
-// deleteStack deletes the stack and waits until it is gone, as kubectl does.
+// deleteStack deletes the stack and waits for its deletion, as kubectl does.
 func (p *stackDriver) deleteStack() {
 	p.Helper()
 	p.Expect(p.Delete(p.Context(), &appsapi.AppStack{ObjectMeta: p.objectMeta("shop")})).To(Succeed())
-	p.waitFor("the end of the stack", func(s watcher.State) bool { return p.stackIn(s) == nil && setIn(s) == nil })
+	p.waitFor("deletion of the stack", func(s watcher.State) bool { return p.stackIn(s) == nil && setIn(s) == nil })
 }
 
 func (p *stackDriver) deleteRetain() {
 	p.deleteStack()
-	p.waitFor("a claim that says that it is kept", func(s watcher.State) bool {
+	p.waitFor("a retained claim", func(s watcher.State) bool {
 		claim := claimIn(s)
-		return claim != nil && claim.Labels[appsapi.LabelRetained] == "true"
+		return claim != nil && claim.Labels[appsapi.DefaultKeys.Retained] == "true"
 	})
 	p.create(&appsapi.AppStack{ObjectMeta: p.objectMeta("shop"), Spec: p.spec()})
 	p.waitSettled()
 }
 
-// deletePurge leaves what is kept of a component that is not there: that was kept on
-// purpose.
+// deletePurge does not delete the retained objects of a missing component: they were retained on purpose.
 func (p *stackDriver) deletePurge() {
 	p.deletionWindows = append(p.deletionWindows, window{from: p.clusterVersion(), to: math.MaxInt64})
 	p.editSpec(func(s *appsapi.AppStackSpec) { s.DeletionPolicy = appsapi.DeletionDelete })
 	p.deleteStack()
 	if p.present {
-		p.waitFor("the end of the data", func(s watcher.State) bool { return len(s.Live(claimResource)) == 0 && len(credentials(s)) == 0 })
+		p.waitFor("deletion of the data", func(s watcher.State) bool { return len(s.Live(claimResource)) == 0 && len(credentials(s)) == 0 })
 		p.lostPassword, p.rows = "", 0
 	}
 	p.deletionWindows[len(p.deletionWindows)-1].to = p.clusterVersion()
@@ -137,7 +136,7 @@ func (p *stackDriver) deletePurge() {
 	}
 }
 
-// grow of what is not there adds it with more.
+// grow adds a missing component with a larger size.
 func (p *stackDriver) grow() {
 	size, _ := volumeSizeAndClass(p.watcher.State())
 	p.present, p.size = true, 2*size
@@ -161,7 +160,7 @@ func (p *stackDriver) changeClass() {
 	p.waitSettled()
 }
 
-// deleteStatefulSet of what is not there adds it first, and deletes the set as soon as it is seen.
+// deleteStatefulSet adds a missing component first, and deletes the StatefulSet as soon as it exists.
 func (p *stackDriver) deleteStatefulSet() {
 	if !p.present {
 		p.present = true
@@ -170,9 +169,9 @@ func (p *stackDriver) deleteStatefulSet() {
 	}
 	set := setIn(p.watcher.State())
 	p.Expect(p.Delete(p.Context(), set, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-	p.waitFor("another set", func(s watcher.State) bool {
+	p.waitFor("a new StatefulSet", func(s watcher.State) bool {
 		now := setIn(s)
-		if p.lostPassword != "" { // nothing starts before it is back
+		if p.lostPassword != "" { // no server starts before the Secret is restored
 			return now == nil
 		}
 		return now != nil && now.UID != set.UID
@@ -180,7 +179,7 @@ func (p *stackDriver) deleteStatefulSet() {
 	p.waitSettled()
 }
 
-// deleteSecret of one that is gone restores it first, and does not wait.
+// deleteSecret restores a missing Secret first, without waiting.
 func (p *stackDriver) deleteSecret() {
 	if p.lostPassword != "" {
 		p.restoreSecret()
@@ -197,7 +196,7 @@ func (p *stackDriver) deleteSecret() {
 	p.waitSettled()
 }
 
-// restoreSecret does what the message says.
+// restoreSecret follows the instructions of the message.
 func (p *stackDriver) restoreSecret() {
 	p.Helper()
 	content := map[string][]byte{}
@@ -210,7 +209,7 @@ func (p *stackDriver) restoreSecret() {
 	p.lostPassword = ""
 }
 
-// restoreYAML leaves everything in it that people leave in it.
+// restoreYAML keeps the server-set fields in the YAML, as users do.
 func (p *stackDriver) restoreYAML() {
 	saved := harness.Find(p.World, &appsapi.AppStack{ObjectMeta: p.objectMeta("shop")})
 	p.deleteStack()

@@ -17,7 +17,6 @@ const (
 	tableEnd   = "<!-- end -->\n"
 )
 
-// summary sums up.
 func (r *results) summary(took time.Duration) string {
 	violations := 0
 	for _, o := range r.byPair {
@@ -26,14 +25,14 @@ func (r *results) summary(took time.Duration) string {
 	return fmt.Sprintf("%d pairs, %d violations, %.0f seconds", len(r.byPair), violations, took.Seconds())
 }
 
-// table says what each operation does, and which pairs kept the data.
+// table describes each operation and shows the pairs that kept the data.
 func (r *results) table(took time.Duration) string {
 	var b strings.Builder
-	b.WriteString("| you | the volume | the password | the pods |\n| --- | --- | --- | --- |\n")
+	b.WriteString("| action | volume | password | pods |\n| --- | --- | --- | --- |\n")
 	for i, o := range operations {
 		fmt.Fprintf(&b, "| %d. %s | %s | %s | %s |\n", i+1, o.title, o.volume, o.password, o.pods)
 	}
-	b.WriteString("\nFirst the row, then the column:\n\n| |")
+	b.WriteString("\nPairs: first the action of the row, then the action of the column. ✓: no violation.\n\n| |")
 	for i := range operations {
 		fmt.Fprintf(&b, " %d |", i+1)
 	}
@@ -57,11 +56,11 @@ func (r *results) table(took time.Duration) string {
 	return b.String()
 }
 
-// writeTable puts the table into the page.
+// writeTable replaces the table in the page.
 func (r *results) writeTable(t *testing.T, took time.Duration) {
 	t.Helper()
 	if len(r.byPair) != len(operations)*len(operations) {
-		t.Fatalf("%d pairs are no matrix: -report needs -all", len(r.byPair))
+		t.Fatalf("got %d pairs, want all: use -report with -all", len(r.byPair))
 	}
 	head, _, tail := splitDoc(t)
 	if err := os.WriteFile(docFile(t), []byte(head+tableBegin+r.table(took)+tableEnd+tail), 0o644); err != nil {
@@ -78,7 +77,7 @@ func docFile(t *testing.T) string {
 	return filepath.Join(root, filepath.FromSlash(docPath))
 }
 
-// splitDoc are what is before the table, the table, and what is behind it.
+// splitDoc returns the page before the table, the table, and the rest.
 func splitDoc(t *testing.T) (head, table, tail string) {
 	t.Helper()
 	text, err := os.ReadFile(docFile(t))
@@ -88,7 +87,7 @@ func splitDoc(t *testing.T) (head, table, tail string) {
 	head, rest, found := strings.Cut(string(text), tableBegin)
 	table, tail, ended := strings.Cut(rest, tableEnd)
 	if !found || !ended {
-		t.Fatalf("%s has no place for the table", docPath)
+		t.Fatalf("%s has no markers for the table", docPath)
 	}
 	return head, table, tail
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// stepTimeout is how long a step may take. Nothing takes that long but a mistake.
 const stepTimeout = 90 * time.Second
 
 var (
@@ -38,36 +37,35 @@ var (
 	podResource         = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
 
-// stackDriver is somebody with a stack called shop, in which web is bound to a database.
+// stackDriver is a user with a stack called shop, in which web is bound to a database.
 type stackDriver struct {
 	*harness.World
 	watcher *watcher.Watcher
 
-	// What the spec says of the database.
+	// The desired spec of the database component.
 	present     bool
 	name        string
-	renamedFrom string // renamedFrom
-	size        int64  // in Mi
+	renamedFrom string
+	size        int64 // in Mi
 	class       string
 	replicas    int32
 
-	// The stack as it was last written.
+	// The stack as last written.
 	uid        types.UID
 	generation int64
 
-	// lostPassword is the one of a Secret that was deleted by hand, while there is none, and saved is
-	// everything that was in it.
+	// lostPassword is the password of a manually deleted Secret until the Secret is restored; savedSecret is its data.
 	lostPassword string
 	savedSecret  map[string][]byte
 
-	// database is set when the component is one, and rows is how many there are in it.
+	// database means that the component is a database; rows is its number of rows.
 	database bool
 	restarts int
 	rows     int
 	history
 }
 
-// newStackDriver watches before there is anything.
+// newStackDriver starts the watch before the first object is created.
 func newStackDriver(w *harness.World) *stackDriver {
 	w.Helper()
 	observer, err := watcher.StartInNamespace(w.Context(), w.Plane.Config, w.NS, stackResource, statefulSetResource, claimResource, secretResource, podResource)
@@ -77,10 +75,10 @@ func newStackDriver(w *harness.World) *stackDriver {
 		history: history{manuallyDeleted: map[types.UID]bool{}}}
 }
 
-// runPair plays a pair and judges it.
+// runPair runs a pair and checks the history.
 func (p *stackDriver) runPair(first, second operation, got *results) {
 	startedAt, testPair := time.Now(), pair{first.name, second.name}
-	defer func() { // also when something was waited for in vain
+	defer func() { // also after a timeout
 		violations := p.check(p.watcher.Events())
 		for _, b := range violations {
 			p.Errorf("%s", b)
@@ -113,7 +111,7 @@ func (p *stackDriver) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: p.NS, Name: name}
 }
 
-// spec is what the stack is to be now.
+// spec returns the desired spec.
 func (p *stackDriver) spec() appsapi.AppStackSpec {
 	web := appsapi.Component{Name: "web", Service: &appsapi.ServiceComponent{}}
 	web.Service.Image = "shop/web:1"
@@ -142,7 +140,7 @@ func (p *stackDriver) create(app *appsapi.AppStack) {
 	p.uid, p.generation = app.UID, app.Generation
 }
 
-// applySpec makes the stack what the player wants it to be, and does not wait.
+// applySpec writes the desired spec, without waiting.
 func (p *stackDriver) applySpec() {
 	p.Helper()
 	p.editSpec(func(s *appsapi.AppStackSpec) { *s = p.spec() })
@@ -155,7 +153,7 @@ func (p *stackDriver) editSpec(edit func(*appsapi.AppStackSpec)) {
 	p.generation = app.Generation
 }
 
-// waitFor waits for something that the watch sees.
+// waitFor waits until the watched state matches.
 func (p *stackDriver) waitFor(what string, holds func(watcher.State) bool) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.Context(), stepTimeout)
@@ -165,7 +163,7 @@ func (p *stackDriver) waitFor(what string, holds func(watcher.State) bool) {
 	}
 }
 
-// clusterVersion is the version of the whole cluster now.
+// clusterVersion returns the current resource version of the cluster.
 func (p *stackDriver) clusterVersion() int64 {
 	p.Helper()
 	var list corev1.PersistentVolumeClaimList
@@ -176,25 +174,24 @@ func (p *stackDriver) clusterVersion() int64 {
 func parseVersion(resourceVersion string) int64 {
 	n, err := strconv.ParseInt(resourceVersion, 10, 64)
 	if err != nil {
-		panic(fmt.Sprintf("the resourceVersion %q does not count", resourceVersion))
+		panic(fmt.Sprintf("resourceVersion %q is not a number", resourceVersion))
 	}
 	return n
 }
 
-// fromUnstructured reads what a watch saw; nil stays nil.
+// fromUnstructured converts an object from the watch; nil stays nil.
 func fromUnstructured[T any](u *unstructured.Unstructured) *T {
 	if u == nil {
 		return nil
 	}
 	out := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
-		panic(err) // the API server sent it
+		panic(err) // the API server sent a valid object
 	}
 	return out
 }
 
-// onlyObject is the object of a kind of which there is at most one; the judge says if there are
-// more.
+// onlyObject returns the object of a kind with at most one object; dataChecker reports additional ones.
 func onlyObject[T any](s watcher.State, of schema.GroupVersionResource) *T {
 	if live := s.Live(of); len(live) > 0 {
 		return fromUnstructured[T](live[0])
@@ -202,7 +199,7 @@ func onlyObject[T any](s watcher.State, of schema.GroupVersionResource) *T {
 	return nil
 }
 
-// credentials are the Secrets that are kept: what says how to get into a database is not.
+// credentials returns the Secrets with credentials, without binding Secrets.
 func credentials(s watcher.State) []*unstructured.Unstructured {
 	return slices.DeleteFunc(s.Live(secretResource), func(u *unstructured.Unstructured) bool { return !isCredentials(u.GetName()) })
 }
@@ -221,7 +218,7 @@ func (p *stackDriver) stackIn(s watcher.State) *appsapi.AppStack {
 	return fromUnstructured[appsapi.AppStack](s.Get(stackResource, p.NS+"/shop"))
 }
 
-// podUID is the UID of the pod of the database.
+// podUID returns the UID of the database pod.
 func (p *stackDriver) podUID() types.UID {
 	set := setIn(p.watcher.State())
 	if set == nil {
@@ -233,7 +230,7 @@ func (p *stackDriver) podUID() types.UID {
 	return ""
 }
 
-// volumeSizeAndClass is the size of the volume in Mi, and its class.
+// volumeSizeAndClass returns the size of the volume in Mi and its StorageClass.
 func volumeSizeAndClass(s watcher.State) (size int64, class string) {
 	claim := claimIn(s)
 	if claim == nil || claim.Spec.StorageClassName == nil {
@@ -242,13 +239,13 @@ func volumeSizeAndClass(s watcher.State) (size int64, class string) {
 	return claim.Status.Capacity.Storage().Value() >> 20, *claim.Spec.StorageClassName
 }
 
-// storageRefused says whether the spec asks for what the volume cannot become.
+// storageRefused reports whether the desired storage differs in a way that Kubernetes does not support.
 func (p *stackDriver) storageRefused(s watcher.State) bool {
 	size, class := volumeSizeAndClass(s)
 	return size > 0 && (p.size < size || p.class != class)
 }
 
-// wantReadyPrefix is how Ready has to begin.
+// wantReadyPrefix returns the expected start of the Ready condition.
 func (p *stackDriver) wantReadyPrefix(s watcher.State) string {
 	switch {
 	case p.present && p.lostPassword != "":
@@ -259,13 +256,13 @@ func (p *stackDriver) wantReadyPrefix(s watcher.State) string {
 	return "True/Reconciled: "
 }
 
-// waitSettled waits for the state in which an operation has to end.
+// waitSettled waits for the expected final state of an operation.
 func (p *stackDriver) waitSettled() {
 	p.Helper()
 	unmet := ""
 	ctx, cancel := context.WithTimeout(p.Context(), stepTimeout)
 	defer cancel()
-	err := p.watcher.WaitFor(ctx, "the end of "+p.currentStep(), func(s watcher.State) bool {
+	err := p.watcher.WaitFor(ctx, "the result of "+p.currentStep(), func(s watcher.State) bool {
 		unmet = p.unmetExpectation(s)
 		return unmet == ""
 	})
@@ -274,46 +271,46 @@ func (p *stackDriver) waitSettled() {
 	}
 }
 
-// unmetExpectation is what is not yet as it has to be, or "".
+// unmetExpectation returns the first difference from the expected state, or "".
 func (p *stackDriver) unmetExpectation(s watcher.State) string {
 	stack := p.stackIn(s)
 	if stack == nil || stack.UID != p.uid || stack.Generation < p.generation {
-		return "the stack was not seen yet"
+		return "stack not observed yet"
 	}
 	ready := meta.FindStatusCondition(stack.Status.Conditions, "Ready")
 	if ready == nil || ready.ObservedGeneration != stack.Generation || stack.Status.ObservedGeneration != stack.Generation {
-		return "its status is about an old generation"
+		return "status of an old generation"
 	}
 	if is, want := fmt.Sprintf("%s/%s: %s", ready.Status, ready.Reason, ready.Message), p.wantReadyPrefix(s); !strings.HasPrefix(is, want) {
-		return fmt.Sprintf("Ready is %s and has to be %s", is, want)
+		return fmt.Sprintf("Ready: got %s, want %s", is, want)
 	}
 	claim, set := claimIn(s), setIn(s)
 	switch {
 	case claim == nil:
-		return "there is no claim"
+		return "no claim"
 	case !p.present:
 		return p.unmetRetention(s, stack, claim, set)
 	case p.lostPassword != "":
-		return "" // nothing is touched before it is back
+		return "" // nothing changes before the Secret is restored
 	case set == nil || set.Status.ReadyReplicas != 1 || set.Status.ObservedGeneration != set.Generation:
-		return "its pod is not ready"
-	case p.database && p.bindingIn(s) == nil: // which Ready does not wait for while something is refused
-		return "nobody is told how to get in"
-	case claim.Labels[appsapi.LabelComponent] != p.name, claim.Labels[appsapi.LabelOwnerUID] != string(p.uid), claim.Labels[appsapi.LabelRetained] != "":
-		return fmt.Sprintf("the claim says that it is of something else: %v", claim.Labels)
+		return "pod not ready"
+	case p.database && p.bindingIn(s) == nil: // Ready does not include it while a change is rejected
+		return "no binding Secret"
+	case claim.Labels[appsapi.LabelComponent] != p.name, claim.Labels[appsapi.DefaultKeys.OwnerUID] != string(p.uid), claim.Labels[appsapi.DefaultKeys.Retained] != "":
+		return fmt.Sprintf("claim has the labels of another owner: %v", claim.Labels)
 	case len(stack.Status.Retained) > 0:
-		return fmt.Sprintf("status.retained is %v", stack.Status.Retained)
+		return fmt.Sprintf("status.retained: got %v, want none", stack.Status.Retained)
 	}
 	return ""
 }
 
-// unmetRetention is what is not as it has to be of what is kept without a component.
+// unmetRetention returns the first difference from the expected state of a removed component, or "".
 func (p *stackDriver) unmetRetention(s watcher.State, stack *appsapi.AppStack, claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) string {
 	kept := []string{"PersistentVolumeClaim " + claim.Name}
 	for _, secret := range credentials(s) {
 		kept = append(kept, "Secret "+secret.GetName())
-		if secret.GetLabels()[appsapi.LabelRetained] != "true" {
-			return "the Secret does not say that it is kept"
+		if secret.GetLabels()[appsapi.DefaultKeys.Retained] != "true" {
+			return "Secret without the retained label"
 		}
 	}
 	var listed []string
@@ -322,32 +319,32 @@ func (p *stackDriver) unmetRetention(s watcher.State, stack *appsapi.AppStack, c
 	}
 	switch {
 	case set != nil:
-		return "the set is still there"
-	case claim.Labels[appsapi.LabelRetained] != "true":
-		return "the claim does not say that it is kept"
+		return "StatefulSet not deleted"
+	case claim.Labels[appsapi.DefaultKeys.Retained] != "true":
+		return "claim without the retained label"
 	case strings.Join(listed, ", ") != strings.Join(kept, ", "):
-		return fmt.Sprintf("status.retained has %v and should have %v", listed, kept)
+		return fmt.Sprintf("status.retained: got %v, want %v", listed, kept)
 	}
 	return ""
 }
 
-// restoreHealthy takes back what was refused and what was lost, and expects everything to be well
-// with the volume and the password that there were.
+// restoreHealthy reverts a rejected change and restores a lost Secret, and expects a ready component with the original
+// volume and password.
 func (p *stackDriver) restoreHealthy() {
 	p.Helper()
 	if !p.present {
-		p.beginStep("put right: the component is back")
+		p.beginStep("restore: component")
 		p.present = true
 		p.applySpec()
 		p.waitSettled()
 	}
 	if p.lostPassword != "" {
-		p.beginStep("put right: the Secret is back")
+		p.beginStep("restore: Secret")
 		p.restoreSecret()
 		p.waitSettled()
 	}
 	if p.storageRefused(p.watcher.State()) {
-		p.beginStep("put right: the storage is what it was")
+		p.beginStep("restore: storage")
 		size, class := volumeSizeAndClass(p.watcher.State())
 		p.size, p.class = max(p.size, size), class
 		p.applySpec()
@@ -355,24 +352,23 @@ func (p *stackDriver) restoreHealthy() {
 	}
 	p.waitExpanded()
 	if p.wantReadyPrefix(p.watcher.State()) != "True/Reconciled: " {
-		p.Fatal("not everything was put right")
+		p.Fatal("not everything was restored")
 	}
 	p.waitIdle()
 }
 
-// waitIdle waits until the operator writes nothing more in the namespace.
+// waitIdle waits until the operator writes nothing in the namespace.
 func (p *stackDriver) waitIdle() {
 	p.Helper()
 	p.Eventually(func() string {
-		return p.OperatorRequests(func() { time.Sleep(500 * time.Millisecond) }).Where((*audit.Event).IsWrite).Count().String()
-	}, stepTimeout, "1ms").Should(Equal(audit.Events{}.Count().String()), "it does not fall silent")
+		return p.OperatorRequestsWithin(500 * time.Millisecond).Where((*audit.Event).IsWrite).Count().String()
+	}, stepTimeout, "1ms").Should(Equal(audit.Events{}.Count().String()), "the operator keeps writing")
 }
 
-// waitExpanded waits until the volume, and what volumes of later pods would be made of, are as
-// large as the spec says.
+// waitExpanded waits until the volume and the claim template have the desired size.
 func (p *stackDriver) waitExpanded() {
 	p.Helper()
-	p.waitFor("the volume to grow", func(s watcher.State) bool {
+	p.waitFor("expansion of the volume", func(s watcher.State) bool {
 		size, _ := volumeSizeAndClass(s)
 		set := setIn(s)
 		return size == p.size && set != nil && set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().Value()>>20 == p.size

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// step is what the player began at a version of the cluster.
+// step is the name of a step and the cluster version at its start.
 type step struct {
 	version int64
 	name    string
@@ -27,11 +27,9 @@ func (p *stackDriver) beginStep(name string) {
 	p.steps = append(p.steps, step{p.clusterVersion(), name})
 }
 
-// currentStep is what the player began last.
 func (s *history) currentStep() string { return s.steps[len(s.steps)-1].name }
 
-// timeline tells what happened in the order in which it happened, without what changes nothing
-// that it tells of.
+// timeline lists the events in order, without updates that change nothing in their description.
 func (s *history) timeline(events []watcher.Event) string {
 	var b strings.Builder
 	steps, before := slices.Clone(s.steps), map[string]string{}
@@ -54,15 +52,15 @@ func (s *history) timeline(events []watcher.Event) string {
 	return b.String()
 }
 
-// describeEvent is what matters of an object.
+// describeEvent returns the relevant fields of an object.
 func describeEvent(e watcher.Event) string {
 	out := []string{shortUID(string(e.UID))}
 	if e.Object.GetDeletionTimestamp() != nil {
 		out = append(out, "being deleted")
 	}
 	l := e.Object.GetLabels()
-	owner := fmt.Sprintf("of %s/%s", l[appsapi.LabelComponent], shortUID(l[appsapi.LabelOwnerUID]))
-	if l[appsapi.LabelRetained] != "" {
+	owner := fmt.Sprintf("of %s/%s", l[appsapi.LabelComponent], shortUID(l[appsapi.DefaultKeys.OwnerUID]))
+	if l[appsapi.DefaultKeys.Retained] != "" {
 		owner += " retained"
 	}
 	switch e.Resource {

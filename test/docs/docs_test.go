@@ -1,5 +1,4 @@
-// Package docs holds the documentation to the repository: what it shows can be read by the
-// API, and what it points at is there.
+// Package docs checks the documentation: YAML examples decode strictly, links resolve, and named functions exist.
 package docs
 
 import (
@@ -26,7 +25,7 @@ import (
 
 const root = "../.."
 
-// pages are all files of documentation, by their path in the repository.
+// pages returns all documentation pages by their path in the repository.
 func pages(t *testing.T) map[string]markdown.Page {
 	t.Helper()
 	found := map[string]markdown.Page{}
@@ -52,7 +51,7 @@ func pages(t *testing.T) map[string]markdown.Page {
 	return found
 }
 
-// TestYAMLExamplesDecodeStrictly decodes every example strictly: no unknown field, nothing twice.
+// TestYAMLExamplesDecodeStrictly rejects unknown and duplicate fields in every example.
 func TestYAMLExamplesDecodeStrictly(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), appsapi.AddToScheme(scheme)); err != nil {
@@ -81,11 +80,11 @@ func TestYAMLExamplesDecodeStrictly(t *testing.T) {
 		}
 	}
 	if holdfastExamples == 0 {
-		t.Error("no example of our kinds was found")
+		t.Error("found no example of a Holdfast kind")
 	}
 }
 
-// TestLinksResolve follows every link into the repository.
+// TestLinksResolve checks every link into the repository.
 func TestLinksResolve(t *testing.T) {
 	all := pages(t)
 	for name, page := range all {
@@ -100,7 +99,7 @@ func TestLinksResolve(t *testing.T) {
 					target = filepath.Join(filepath.Dir(name), path)
 				}
 				if _, err := os.Stat(filepath.Join(root, target)); err != nil {
-					t.Errorf("%s:%d: %s leads nowhere", name, line, link)
+					t.Errorf("%s:%d: link target %s does not exist", name, line, link)
 				}
 				if anchor != "" && filepath.Ext(target) == ".md" && !all[target].Anchors[anchor] {
 					t.Errorf("%s:%d: %s has no heading #%s", name, line, target, anchor)
@@ -111,16 +110,16 @@ func TestLinksResolve(t *testing.T) {
 }
 
 var (
-	// localFunctionLink is a link to a file of ours whose words name a function in it.
+	// localFunctionLink is a link to a Go file of this repository whose text names a function in it.
 	localFunctionLink = regexp.MustCompile("\\[`([A-Za-z.]+)`\\]\\(([^)]+\\.go)\\)")
-	// moduleFunctionRef names a function in a module: client-go `tools/cache/reflector.go` `watchList`.
+	// moduleFunctionRef names a function in a module, for example client-go `tools/cache/reflector.go` `watchList`.
 	moduleFunctionRef = regexp.MustCompile("(client-go|controller-runtime)\\s+`([a-z_/]+\\.go)`\\s+`([A-Za-z_.]+)`")
 )
 
-// modulePaths are where the sources of what we stand on are, by the name that pages give them.
+// modulePaths maps module names used in the docs to module paths.
 var modulePaths = map[string]string{"client-go": "k8s.io/client-go", "controller-runtime": "sigs.k8s.io/controller-runtime"}
 
-// TestNamedFunctionsExist looks for every function that docs/concepts names.
+// TestNamedFunctionsExist checks every function that docs/concepts names.
 func TestNamedFunctionsExist(t *testing.T) {
 	dirs := moduleDirs(t)
 	files, err := filepath.Glob(root + "/docs/concepts/*.md")
@@ -143,11 +142,11 @@ func TestNamedFunctionsExist(t *testing.T) {
 		}
 	}
 	if references == 0 {
-		t.Error("no function is named: the expressions above are out of date")
+		t.Error("found no function names: update the regular expressions")
 	}
 }
 
-// checkDefines fails if a file does not define a function, method or type of that name.
+// checkDefines fails if a file does not define the function, method or type.
 func checkDefines(t *testing.T, page, file, name string) {
 	t.Helper()
 	source, err := os.ReadFile(file)
@@ -164,7 +163,7 @@ func checkDefines(t *testing.T, page, file, name string) {
 	}
 }
 
-// moduleDirs finds the modules at the versions of go.mod.
+// moduleDirs returns the source directories of the modules at the versions of go.mod.
 func moduleDirs(t *testing.T) map[string]string {
 	t.Helper()
 	dirs := map[string]string{}
@@ -178,12 +177,12 @@ func moduleDirs(t *testing.T) map[string]string {
 	return dirs
 }
 
-// TestImagesHaveDescriptions: every picture is shown somewhere, and says in words what it shows
-// for those who cannot see it.
+// TestImagesHaveDescriptions checks that every image is used in a page and has a title and a description for screen
+// readers.
 func TestImagesHaveDescriptions(t *testing.T) {
 	images, err := filepath.Glob(root + "/docs/images/*.svg")
 	if err != nil || len(images) == 0 {
-		t.Fatalf("no pictures: %v", err)
+		t.Fatalf("found no images: %v", err)
 	}
 	var shown []string
 	for name, page := range pages(t) {
@@ -202,12 +201,12 @@ func TestImagesHaveDescriptions(t *testing.T) {
 			t.Errorf("%s needs a title and a description", image)
 		}
 		if name, _ := filepath.Rel(root, image); !slices.Contains(shown, name) {
-			t.Errorf("no page shows %s", name)
+			t.Errorf("no page uses image %s", name)
 		}
 	}
 }
 
-// moduleDir asks go where the sources of a module are.
+// moduleDir returns the source directory of a module.
 func moduleDir(path string) (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", path).Output()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// lineCountRow is a row of a table that says how long a file is: | [path](link) | 65 | ...
+// lineCountRow matches a table row with the line count of a file: | [path](link) | 65 | ...
 var lineCountRow = regexp.MustCompile(`(?m)^\| \[([^\]]+\.go)\]\([^)]+\) \| (\d+) \|`)
 
-// maxLines is what a person has to write for a kind at most.
+// maxLines is the maximum number of handwritten lines per kind.
 const maxLines = 150
 
-// TestOwnKindStaysSmall counts what docs/dev/your-own-kind.md says is all there is to write.
+// TestOwnKindStaysSmall checks the line counts in docs/dev/your-own-kind.md.
 func TestOwnKindStaysSmall(t *testing.T) {
 	page, err := os.ReadFile(root + "/docs/dev/your-own-kind.md")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestOwnKindStaysSmall(t *testing.T) {
 		sum := 0
 		for _, file := range files {
 			if lines[file] == 0 {
-				t.Errorf("the page does not count %s", file)
+				t.Errorf("docs/dev/your-own-kind.md does not list %s", file)
 			}
 			sum += lines[file]
 		}
@@ -51,7 +51,7 @@ func TestOwnKindStaysSmall(t *testing.T) {
 	}
 }
 
-// sourceFiles are the files that match, without tests and what is generated.
+// sourceFiles returns the matching files without tests and generated code.
 func sourceFiles(t *testing.T, pattern string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))

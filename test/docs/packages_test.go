@@ -13,7 +13,7 @@ import (
 
 var packageRow = regexp.MustCompile("(?m)^\\| `([a-z0-9/-]+)` \\|")
 
-// The page lists every package of the module once, and nothing else.
+// docs/dev/architecture.md lists every package of the module exactly once.
 func TestArchitectureListsEveryPackage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/dev/architecture.md")
 	if err != nil {

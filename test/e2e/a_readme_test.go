@@ -16,24 +16,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/markdown"
 )
 
-// readmeTimeLimit is what the README promises.
 const readmeTimeLimit = 5 * time.Minute
 
-// TestReadme does what the README says, word by word, and sees what it shows. It is the first
-// test of the package, so that the cluster is as fresh as a newcomer's.
+// TestReadme runs the commands of the README and checks the shown output. It is the first test of the package, so that
+// it starts with a fresh cluster.
 func TestReadme(t *testing.T) {
 	if total := runPage(t, "README.md"); total > readmeTimeLimit {
 		t.Errorf("the README promises five minutes, this took %s", total)
 	}
 }
 
-// testDatabasePage does what the page about databases says, in the namespace that it says.
+// testDatabasePage runs the commands of the database page, in the namespace that the page uses.
 func testDatabasePage(t *testing.T, _ *WithT, _ string) {
 	t.Cleanup(func() { kubectl(t, "delete", "namespace", "shop", "--wait=false", "--ignore-not-found") })
 	runPage(t, "docs/user/database.md")
 }
 
-// runPage does what a page says, block by block, and says how long it took.
+// runPage runs the commands of a page block by block and returns the total time.
 func runPage(t *testing.T, file string) (total time.Duration) {
 	t.Helper()
 	for _, s := range markedSteps(t, file) {
@@ -48,7 +47,7 @@ func runPage(t *testing.T, file string) (total time.Duration) {
 		}
 		for line := range strings.Lines(s.expected) {
 			if !lineAppears(line, out) {
-				t.Errorf("%s:%d shows\n  %s\nThis came:\n%s", file, s.Line, line, out)
+				t.Errorf("%s:%d: want line\n  %s\ngot output:\n%s", file, s.Line, line, out)
 			}
 		}
 	}
@@ -56,13 +55,13 @@ func runPage(t *testing.T, file string) (total time.Duration) {
 	return total
 }
 
-// step is a block of commands, and the output that is shown below it.
+// step is a block of commands and the expected output below it.
 type step struct {
 	markdown.Block
 	expected string
 }
 
-// markedSteps are the commands of a page that are marked.
+// markedSteps returns the marked command blocks of a page.
 func markedSteps(t *testing.T, file string) []step {
 	t.Helper()
 	page, err := markdown.Read(filepath.Join(root, file))
@@ -87,7 +86,7 @@ func markedSteps(t *testing.T, file string) []step {
 	return steps
 }
 
-// run is a newcomer's shell, in the folder of the checkout.
+// run executes the commands in a shell in the root of the repository.
 func (s step) run(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readmeTimeLimit)
 	defer cancel()
@@ -97,15 +96,15 @@ func (s step) run(ctx context.Context) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", s.Text)
 	cmd.Dir = root
-	// Whoever runs this may be a make with settings of its own.
+	// make may have exported its own settings.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS") })
 	cmd.Env = append(cmd.Env, "KUBECONFIG="+kubeconfig, "DIR="+clusterDir, fmt.Sprintf("PATH=%s/k8s:%s:%s", bin, bin, os.Getenv("PATH")))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-// lineAppears says whether a line of a page is in the output. What has a digit in it, ages and
-// names of pods, is different every time.
+// lineAppears reports whether the output contains a line of the page. Words with digits, such as ages and pod names, are
+// ignored.
 func lineAppears(line, output string) bool {
 	words := slices.DeleteFunc(strings.Fields(line), func(w string) bool { return strings.ContainsAny(w, "0123456789") })
 	for got := range strings.Lines(output) {

@@ -1,5 +1,5 @@
-// Package e2e holds the journeys: what a user does, on a real cluster with a real
-// node. KUBECONFIG chooses the cluster; without it the suite starts its own.
+// Package e2e tests user workflows on a real cluster with a real node. KUBECONFIG selects the cluster; without it the
+// suite starts its own.
 package e2e
 
 import (
@@ -22,19 +22,19 @@ const (
 	centerImage   = "holdfast/center:dev"
 	// webImage2 is the same program as the cluster's localhost/web:1, under a newer tag.
 	webImage2 = "localhost/web:2"
-	// ledgerImage writes rows into the database that it is bound to.
+	// ledgerImage writes rows into the bound database.
 	ledgerImage = "localhost/ledger:1"
 )
 
 var (
 	kubeconfig = os.Getenv("KUBECONFIG")
-	// clusterDir is the folder of a cluster of our own; empty on the user's.
+	// clusterDir is the directory of the cluster that the suite started; empty on the user's cluster.
 	clusterDir string
 )
 
 func TestMain(m *testing.M) {
 	if flag.Parse(); testing.Short() {
-		fmt.Println("journeys need a cluster: make test-e2e runs them")
+		fmt.Println("end-to-end tests need a cluster: make test-e2e runs them")
 		return
 	}
 	code, err := withCluster(m.Run)
@@ -45,11 +45,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withCluster runs the journeys on the user's cluster, which must be able to pull the
-// operator's image, or on one that ends with them.
+// withCluster runs the tests on the user's cluster, which must be able to pull the operator image, or on a cluster that
+// is deleted afterwards.
 func withCluster(runTests func() int) (code int, err error) {
 	if kubeconfig != "" {
-		fmt.Printf("journeys run on the cluster of KUBECONFIG=%s\n", kubeconfig)
+		fmt.Printf("end-to-end tests run on the cluster of KUBECONFIG=%s\n", kubeconfig)
 		return runTests(), nil
 	}
 	dir, err := os.MkdirTemp("", "e2e-")
@@ -85,7 +85,7 @@ func withCluster(runTests func() int) (code int, err error) {
 	return runTests(), nil
 }
 
-// buildProgram makes a program for an image, from a module of ours.
+// buildProgram builds a program of this repository for an image.
 func buildProgram(program, module, source string) error {
 	cmd := exec.Command("go", "build", "-o", program, source)
 	cmd.Dir = filepath.Join(root, module)
@@ -105,7 +105,7 @@ func runClusterTool(args ...string) error {
 	return nil
 }
 
-// kubectl runs it and returns its output; it must succeed.
+// kubectl runs a command that must succeed and returns its output.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := tryKubectl("", args...)
@@ -115,7 +115,6 @@ func kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// apply sends a manifest.
 func apply(t *testing.T, namespace, manifest string) {
 	t.Helper()
 	if _, err := tryKubectl(manifest, "apply", "-n", namespace, "-f", "-"); err != nil {
@@ -123,9 +122,9 @@ func apply(t *testing.T, namespace, manifest string) {
 	}
 }
 
-// tryKubectl runs kubectl and returns its output.
+// tryKubectl runs a command and returns its output.
 func tryKubectl(input string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // also at the end of a test
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // also usable in a cleanup
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "k8s", "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)

@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// installOnce applies the manifests once, as they are; they stay until the end of the run.
+// installOnce applies the unmodified manifests once; they stay until the end of the run.
 var installOnce = sync.OnceValues(func() (time.Duration, error) {
 	start := time.Now()
 	if _, err := tryKubectl("", "apply", "-f", root+"/dist/install.yaml"); err != nil {
@@ -39,8 +39,8 @@ func requireInstalled(t *testing.T) {
 	t.Logf("operator was ready %.1f s after apply", took.Seconds())
 }
 
-// TestInstall applies the manifests as they are and finds the operator leading, as
-// an ordinary pod without a right too many.
+// TestInstall applies the unmodified manifests and checks that the operator is the leader and runs with restricted
+// privileges.
 func TestInstall(t *testing.T) {
 	g := NewWithT(t)
 	requireInstalled(t)
@@ -52,8 +52,8 @@ func TestInstall(t *testing.T) {
 	g.Expect(log).To(ContainSubstring(`"msg":"Starting operator"`))
 	for _, line := range strings.Split(log, "\n") {
 		g.Expect(line).To(HavePrefix("{"), "every line of the log is JSON")
-		// Whoever creates the first object seconds after its kind is faster than the part of the
-		// API server that looks at owners; it is tried again until that has noticed.
+		// An object created seconds after its CRD can be rejected, because the garbage collector admission plugin does
+		// not know the kind yet; the operator retries.
 		if !strings.Contains(line, "cannot find RESTMapping") {
 			g.Expect(line).NotTo(ContainSubstring(`"level":"ERROR"`))
 		}

@@ -9,8 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestJourneys plays what a developer does with a service and with a whole application, on
-// real pods.
+// TestJourneys tests the workflows of a developer with a service and with an AppStack, on real pods.
 func TestJourneys(t *testing.T) {
 	requireInstalled(t)
 	for name, journey := range map[string]func(*testing.T, *WithT, string){
@@ -20,8 +19,7 @@ func TestJourneys(t *testing.T) {
 		"DatabasePage": testDatabasePage,
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Not beside others: a kube-proxy that gets no turn for longer than pods wait
-			// loses requests, and that would be the test's doing.
+			// Not in parallel: a kube-proxy that is starved of CPU for longer than the preStop sleep loses requests.
 			if name != "Rolling" {
 				t.Parallel()
 			}
@@ -38,7 +36,7 @@ func TestJourneys(t *testing.T) {
 	}
 }
 
-// appServiceManifest is an AppService of this name; more is YAML of its spec.
+// appServiceManifest returns an AppService; extraSpec is YAML of its spec.
 func appServiceManifest(name, image, extraSpec string) string {
 	return fmt.Sprintf("apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppService\nmetadata: {name: %s}\nspec:\n  image: %s\n%s", name, image, extraSpec)
 }
@@ -50,7 +48,7 @@ func waitReady(t *testing.T, ns, name string) {
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "appservice/"+name, "--timeout=90s")
 }
 
-// readyCondition reads the Ready condition as "status reason message".
+// readyCondition returns the Ready condition as "status reason message".
 func readyCondition(t *testing.T, ns, name string) func() string {
 	return func() string {
 		return kubectl(t, "-n", ns, "get", "appservice", name, "-o",
@@ -83,10 +81,10 @@ func testSampleServes(t *testing.T, g *WithT, ns string) {
 	kubectl(t, "-n", ns, "delete", "appservice", "web", "--timeout=60s")
 	g.Eventually(func() string {
 		return kubectl(t, "-n", ns, "get", "deployments,replicasets,services,pods", "-l", "app.kubernetes.io/managed-by=holdfast", "-o", "name")
-	}, "60s", "500ms").Should(BeEmpty(), "deletion leaves nothing")
+	}, "60s", "500ms").Should(BeEmpty(), "no objects are left after deletion")
 }
 
-// requestLoopScript counts requests until told to stop, and how many of them failed.
+// requestLoopScript counts requests and failures until /tmp/stop exists.
 const requestLoopScript = `rm -f /tmp/stop; n=0; bad=0
 while [ ! -e /tmp/stop ] || [ $n -lt 2000 ]; do
   timeout 5 wget -q -O /dev/null http://web/ || bad=$((bad+1)); n=$((n+1))
@@ -102,12 +100,12 @@ func testRollingUpdateLosesNoRequest(t *testing.T, g *WithT, ns string) {
 		out, err := tryKubectl("", "-n", ns, "exec", "client", "--", "sh", "-c", requestLoopScript)
 		result <- out + fmt.Sprint(err)
 	}()
-	time.Sleep(time.Second) // so that the first requests meet the old pods
+	time.Sleep(time.Second) // the first requests must reach the old pods
 	start := time.Now()
 	apply(t, ns, appServiceManifest("web", webImage2, twoReplicasOnPort80))
 	waitRolledOut(t, g, ns)
 	t.Logf("rolled in %.1f s", time.Since(start).Seconds())
-	time.Sleep(6 * time.Second) // the old pods leave after their preStop sleep
+	time.Sleep(6 * time.Second) // the old pods terminate after their preStop sleep
 	execInClient(t, ns, "touch /tmp/stop")
 	var counted string
 	g.Eventually(result, "60s").Should(Receive(&counted))
@@ -115,7 +113,7 @@ func testRollingUpdateLosesNoRequest(t *testing.T, g *WithT, ns string) {
 	g.Expect(counted).To(MatchRegexp(`^[0-9]{4,} requests, 0 failed<nil>$`))
 }
 
-// waitRolledOut waits until the new image is what Ready speaks of.
+// waitRolledOut waits until Ready reports the new image.
 func waitRolledOut(t *testing.T, g *WithT, ns string) {
 	t.Helper()
 	g.Eventually(func() string {
@@ -124,13 +122,13 @@ func waitRolledOut(t *testing.T, g *WithT, ns string) {
 	}, "90s", "200ms").Should(Equal("2 2 True"))
 }
 
-// testBrokenImageIsReported breaks the image, sees it named while the old pods serve, and mends it.
+// testBrokenImageIsReported sets a broken image, expects it in the status while the old pods serve, and fixes it.
 func testBrokenImageIsReported(t *testing.T, g *WithT, ns string) {
 	apply(t, ns, appServiceManifest("web", "localhost/web:1", twoReplicasOnPort80))
 	startClientPod(t, ns)
 	waitReady(t, ns, "web")
 	apply(t, ns, appServiceManifest("web", "localhost/web:nope", twoReplicasOnPort80))
-	g.Eventually(readyCondition(t, ns, "web"), "60s", "200ms").Should(MatchRegexp(`^False ComponentDegraded .*localhost/web:nope.* pod web-`))
+	g.Eventually(readyCondition(t, ns, "web"), "60s", "200ms").Should(MatchRegexp(`^False ComponentDegraded .*localhost/web:nope.* Pod web-`))
 	t.Log(readyCondition(t, ns, "web")())
 	for range 20 {
 		execInClient(t, ns, "timeout 5 wget -q -O /dev/null http://web/")
@@ -140,10 +138,10 @@ func testBrokenImageIsReported(t *testing.T, g *WithT, ns string) {
 	g.Expect(kubectl(t, "-n", ns, "get", "appservice", "web", "-o", "jsonpath={.status.causes}")).To(BeEmpty())
 }
 
-// testMissingReferencesAppear gives services what they lack; nobody has to tell the operator.
+// testMissingReferencesAppear creates missing references; the operator continues without a change of the spec.
 func testMissingReferencesAppear(t *testing.T, g *WithT, ns string) {
 	cases := map[string]struct{ spec, want string }{
-		"secret": {"  env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: absent, key: token}}}]\n", `Container app of pod secret-.* needs Secret "absent", which does not exist in namespace ` + ns},
+		"secret": {"  env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: absent, key: token}}}]\n", `Container app of Pod secret-.* needs Secret "absent", which does not exist in namespace ` + ns},
 		"config": {"  envFrom: [{configMapRef: {name: absent}}]\n", `needs ConfigMap "absent", which does not exist in namespace ` + ns},
 	}
 	for name, tc := range cases {
@@ -158,7 +156,7 @@ func testMissingReferencesAppear(t *testing.T, g *WithT, ns string) {
 	waitReady(t, ns, "config")
 }
 
-// testKubectlCommands uses the commands that people know.
+// testKubectlCommands checks the output of common kubectl commands.
 func testKubectlCommands(t *testing.T, g *WithT, ns string) {
 	apply(t, ns, appServiceManifest("web", "localhost/web:1", twoReplicasOnPort80))
 	waitReady(t, ns, "web")
@@ -167,7 +165,7 @@ func testKubectlCommands(t *testing.T, g *WithT, ns string) {
 	g.Expect(strings.Fields(strings.Split(wide, "\n")[0])).To(Equal([]string{"NAME", "READY", "REASON", "REPLICAS", "IMAGE", "AGE", "URL", "MESSAGE"}))
 	g.Expect(wide).To(MatchRegexp(`web +True +Reconciled +2/2 +localhost/web:1 .* http://web\.%s\.svc:80 +Everything runs as declared`, ns))
 	g.Expect(kubectl(t, "get", "holdfast", "-n", ns, "-o", "name")).To(Equal("appservice.apps.holdfast.dev/web"))
-	g.Expect(kubectl(t, "explain", "appservice.spec.replicas")).To(ContainSubstring("replicas is how many pods run"))
+	g.Expect(kubectl(t, "explain", "appservice.spec.replicas")).To(ContainSubstring("replicas is the number of pods"))
 	g.Expect(kubectl(t, "explain", "appservice.status.causes.message")).To(ContainSubstring("one sentence"))
 
 	kubectl(t, "-n", ns, "scale", "appservice/web", "--replicas=3")
@@ -177,5 +175,5 @@ func testKubectlCommands(t *testing.T, g *WithT, ns string) {
 	g.Expect(events).To(ContainSubstring("ComponentCreated"))
 	g.Expect(events).To(ContainSubstring("ComponentReady"))
 	describe := kubectl(t, "-n", ns, "describe", "appservice", "web")
-	g.Expect(describe).To(ContainSubstring("ComponentCreated"), "events are found by describe")
+	g.Expect(describe).To(ContainSubstring("ComponentCreated"), "kubectl describe shows the events")
 }

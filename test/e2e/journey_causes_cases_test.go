@@ -12,22 +12,22 @@ import (
 	api "sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// faultAppService is one with this spec.
+// faultAppService returns an AppService with this spec.
 func faultAppService(spec string) string {
 	return "apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppService\nmetadata: {name: app}\nspec: " + spec + "\n"
 }
 
-// faultAppStack is an AppStack with these components.
+// faultAppStack returns an AppStack with these components.
 func faultAppStack(components string) string {
 	return "apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppStack\nmetadata: {name: app}\nspec: {components: [" + components + "]}\n"
 }
 
-// statefulComponent is a component with data of a class.
+// statefulComponent returns a component with storage of a StorageClass.
 func statefulComponent(class string) string {
 	return fmt.Sprintf(`{name: db, stateful: {image: "localhost/web:1", storage: [{name: data, mountPath: /data, className: %s, size: 400Mi}]}}`, class)
 }
 
-// storageClassManifest is a StorageClass that misbehaves.
+// storageClassManifest returns a StorageClass that injects a fault.
 func storageClassManifest(name, fault, mode string) string {
 	return fmt.Sprintf("---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: %s, annotations: {%s}}\nprovisioner: loop.storage.holdfast.dev\nvolumeBindingMode: %s\nallowVolumeExpansion: true\n", name, fault, mode)
 }
@@ -40,12 +40,12 @@ const (
 	webSpec   = `image: "localhost/web:1", `
 	shellSpec = `image: "busybox:1.32.1", command: ["/bin/sh", "-c"], `
 	probeSpec = `{httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, failureThreshold: 1}`
-	// minGrace is the shortest silence that is believed.
+	// minGrace is the time after which a pod that does not become ready is reported.
 	minGrace      = 15 * time.Second
 	quotaManifest = "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: small}\nspec: {hard: {%s}}\n"
 )
 
-// faults by name.
+// faults maps names to faults.
 var faults = map[string]fault{
 	"ImageNotFound":       {manifest: faultAppService(`{image: "localhost:5000/nope:1"}`), code: "ImageNotFound", isVisible: containerWaiting("ErrImagePull", "ImagePullBackOff")},
 	"ImageAuth":           {manifest: faultAppService(`{image: "localhost:5000/private/nope:1"}`), code: "ImageAuth", isVisible: containerWaiting("ErrImagePull", "ImagePullBackOff")},
@@ -114,7 +114,7 @@ var faults = map[string]fault{
 	}, code: "PodSecurity", isVisible: replicaFailure},
 	"PolicyDenied": {manifest: policyManifest + faultAppService(`{`+webSpec+`}`), trigger: func(s *faultTest) {
 		waitAppServiceReady(s)
-		time.Sleep(3 * time.Second) // the API server takes a moment to know a policy
+		time.Sleep(3 * time.Second) // a new policy takes effect after a moment
 		kubectl(s.T, "-n", s.ns, "patch", "appservice", "app", "--type=merge", "-p", `{"spec":{"podLabels":{"team":"red"}}}`)
 	}, cleanup: deletePolicy, code: "PolicyDenied", isVisible: replicaFailure},
 	"WebhookDown":           {manifest: webhookManifest + faultAppService(`{`+webSpec+`}`), cleanup: deleteWebhook, code: "WebhookDown", isVisible: replicaFailure},
@@ -185,12 +185,11 @@ func deleteWebhook(*faultTest) {
 	_, _ = tryKubectl("", "delete", "validatingwebhookconfiguration", "cause-down", "--ignore-not-found")
 }
 
-// restartPods replaces the pods.
 func (s *faultTest) restartPods() {
 	kubectl(s.T, "-n", s.ns, "patch", "appservice", "app", "--type=merge", "-p", `{"spec":{"podLabels":{"generation":"2"}}}`)
 }
 
-// evictPod asks for the end of a pod as a drain does.
+// evictPod evicts the pod as kubectl drain does.
 func (s *faultTest) evictPod() {
 	p := s.pods()[0]
 	err := s.SubResource("eviction").Create(s.Context(), &p, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}})
@@ -199,12 +198,12 @@ func (s *faultTest) evictPod() {
 	}
 }
 
-// podTerminating sees a pod that is being deleted.
+// podTerminating matches a pod with a deletion timestamp.
 func podTerminating(s *faultTest) bool {
 	return anyPod(func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })(s)
 }
 
-// claimResizeFailed sees a claim that says so.
+// claimResizeFailed matches a claim whose expansion failed.
 func claimResizeFailed(s *faultTest) bool {
 	var list corev1.PersistentVolumeClaimList
 	if err := s.List(s.Context(), &list, api.InNamespace(s.ns)); err != nil {
@@ -220,7 +219,7 @@ func claimResizeFailed(s *faultTest) bool {
 	return false
 }
 
-// progressDeadlineExceeded sees a Deployment that has missed its deadline.
+// progressDeadlineExceeded matches a Deployment that exceeded its progress deadline.
 func progressDeadlineExceeded(s *faultTest) bool {
 	var d appsv1.Deployment
 	if s.Get(s.Context(), api.ObjectKey{Namespace: s.ns, Name: "app"}, &d) != nil {
@@ -249,7 +248,7 @@ func setCordoned(s *faultTest, on bool) {
 	}
 }
 
-// scaleOperator sets how many there are.
+// scaleOperator sets the number of operator replicas.
 func scaleOperator(s *faultTest, n int) {
 	_, err := tryKubectl("", "-n", "holdfast-system", "scale", "deployment/holdfast-operator", fmt.Sprintf("--replicas=%d", n))
 	if err == nil && n == 0 {

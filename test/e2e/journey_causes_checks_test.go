@@ -21,7 +21,7 @@ import (
 
 func objectMeta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// pods of the application.
+// pods returns the pods of the application.
 func (s *faultTest) pods() []corev1.Pod {
 	var list corev1.PodList
 	if err := s.List(s.Context(), &list, api.InNamespace(s.ns), api.MatchingLabels{"app.kubernetes.io/instance": "app"}); err != nil {
@@ -30,7 +30,7 @@ func (s *faultTest) pods() []corev1.Pod {
 	return list.Items
 }
 
-// anyPod sees a fault in a pod.
+// anyPod matches if any pod matches.
 func anyPod(matches func(*corev1.Pod) bool) func(*faultTest) bool {
 	return func(s *faultTest) bool {
 		pods := s.pods()
@@ -38,7 +38,7 @@ func anyPod(matches func(*corev1.Pod) bool) func(*faultTest) bool {
 	}
 }
 
-// containerWaiting sees a container that waits for this reason.
+// containerWaiting matches a container with one of the waiting reasons.
 func containerWaiting(reasons ...string) func(*faultTest) bool {
 	return anyPod(func(p *corev1.Pod) bool {
 		return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
@@ -47,7 +47,7 @@ func containerWaiting(reasons ...string) func(*faultTest) bool {
 	})
 }
 
-// containerTerminated sees a container that has ended.
+// containerTerminated matches a terminated container.
 func containerTerminated(s *faultTest) bool {
 	return anyPod(func(p *corev1.Pod) bool {
 		return slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
@@ -56,14 +56,14 @@ func containerTerminated(s *faultTest) bool {
 	})(s)
 }
 
-// containerRunning sees a container that runs.
+// containerRunning matches a running container.
 func containerRunning(s *faultTest) bool {
 	return anyPod(func(p *corev1.Pod) bool {
 		return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 	})(s)
 }
 
-// podUnschedulable sees a pod that the scheduler has looked at.
+// podUnschedulable matches a pod that the scheduler could not place.
 func podUnschedulable(s *faultTest) bool {
 	return anyPod(func(p *corev1.Pod) bool {
 		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -72,14 +72,14 @@ func podUnschedulable(s *faultTest) bool {
 	})(s)
 }
 
-// replicaFailure sees a Deployment whose pods are not taken.
+// replicaFailure matches a Deployment with condition ReplicaFailure.
 func replicaFailure(s *faultTest) bool {
 	var d appsv1.Deployment
 	return s.Get(s.Context(), api.ObjectKey{Namespace: s.ns, Name: "app"}, &d) == nil &&
 		slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentReplicaFailure })
 }
 
-// hasEvent sees an event.
+// hasEvent matches an event.
 func hasEvent(reason, text string) func(*faultTest) bool {
 	return func(s *faultTest) bool {
 		var list corev1.EventList
@@ -90,21 +90,18 @@ func hasEvent(reason, text string) func(*faultTest) bool {
 	}
 }
 
-// waitAppServiceReady waits for the application.
 func waitAppServiceReady(s *faultTest) {
 	s.Helper()
 	kubectl(s.T, "-n", s.ns, "wait", "--for=condition=Ready", "--timeout=60s", "appservice/app")
 }
 
-// waitAppStackReady waits for an AppStack.
 func waitAppStackReady(s *faultTest) {
 	s.Helper()
 	kubectl(s.T, "-n", s.ns, "wait", "--for=condition=Ready", "--timeout=90s", "appstack/app")
 }
 
-// registryManifest is what answers pulls, on the node itself: containerd speaks plain HTTP to
-// localhost. Everything is unknown there, and what is below private is not for everybody. It
-// stays until the end of the run.
+// registryManifest is a registry on the node: containerd uses plain HTTP for localhost. It has no images, and paths
+// below private require authentication. It stays until the end of the run.
 const registryManifest = `
 apiVersion: v1
 kind: Namespace
@@ -137,7 +134,7 @@ func requireRegistry(t *testing.T) {
 	}
 }
 
-// captureFixture keeps what was seen of a fault, for tests that need no cluster.
+// captureFixture saves the observed objects of a fault for unit tests.
 func (s *faultTest) captureFixture(f fault) {
 	s.Helper()
 	app, err := cli.FindApplication(s.Context(), s, s.ns, []string{"app"})

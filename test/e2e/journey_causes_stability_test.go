@@ -9,26 +9,25 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// flappingFaults are faults in which kubelet changes the pods all the time.
+// flappingFaults are faults during which the kubelet updates the pods continuously.
 var flappingFaults = []string{"CrashLoop", "ImageNotFound", "OOMKilled", "LivenessRestarts", "ReadinessFailing", "Killed"}
 
-// settleTime is for what else belongs to the beginning of a fault: an event that tells more.
+// settleTime covers late events at the beginning of a fault.
 const settleTime = 15 * time.Second
 
-// verifyStatusIsStable lets a fault go on, and sees that the operator, which has said what it is, has
-// nothing to add: not a byte of the object changes. But for one thing: who has waited in vain
-// until the deadline is Stalled and no longer Reconciling, in the same words.
+// verifyStatusIsStable checks that the operator does not write the status while a fault persists. The only exception is
+// the change from Reconciling to Stalled at the deadline, with the same message.
 func (s *faultTest) verifyStatusIsStable() {
 	duration := 20 * time.Second
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		duration = 10 * time.Minute
 	}
 	time.Sleep(settleTime)
-	find := func() application.Application {
+	find := func() appkind.Application {
 		app, err := cli.FindApplication(s.Context(), s, s.ns, []string{"app"})
 		if err != nil {
 			s.Fatal(err)
@@ -49,15 +48,15 @@ func (s *faultTest) verifyStatusIsStable() {
 		}
 		last = now
 	}
-	s.Logf("%d writes of the status in %s (beside %d that said Stalled), %d restarts meanwhile", writes, duration, stalledWrites, s.restartCount()-restarts)
+	s.Logf("%d status writes in %s (and %d to Stalled), %d container restarts", writes, duration, stalledWrites, s.restartCount()-restarts)
 }
 
-func isStalled(app application.Application) bool {
+func isStalled(app appkind.Application) bool {
 	return meta.IsStatusConditionTrue(app.ApplicationStatus().Conditions, appsapi.ConditionStalled)
 }
 
-// statusText are everything that a status says.
-func statusText(app application.Application) string {
+// statusText returns all messages of a status.
+func statusText(app appkind.Application) string {
 	status := app.ApplicationStatus()
 	text := fmt.Sprintf("%+v", status.Causes)
 	for _, c := range status.Conditions {
@@ -68,7 +67,7 @@ func statusText(app application.Application) string {
 	return text
 }
 
-// restartCount of the application's containers.
+// restartCount returns the restarts of all containers of the application.
 func (s *faultTest) restartCount() int32 {
 	var n int32
 	for _, p := range s.pods() {

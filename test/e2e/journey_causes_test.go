@@ -24,55 +24,54 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect/wire"
 )
 
-var captureDir = flag.String("capture", "", "write what was seen of each fault into this folder")
+var captureDir = flag.String("capture", "", "write the observed objects of each fault to this directory")
 
 const (
-	// maxDetectionTime is how long after a fault can be seen the plugin must name it.
+	// maxDetectionTime is the time within which the plugin must report a visible fault.
 	maxDetectionTime = 5 * time.Second
-	// parallelFaults is how many faults are provoked at a time: the node has two cores.
+	// parallelFaults is the number of concurrent faults: the node has two cores.
 	parallelFaults = 8
 )
 
-// fault is something that goes wrong with an application called "app".
+// fault is a fault of an application called "app".
 type fault struct {
 	// manifest is applied; %s is the namespace.
 	manifest string
-	// trigger is done once the application is ready.
+	// trigger runs once the application is ready.
 	trigger func(*faultTest)
 	code    string
-	// informational is for what does not keep an application from being ready.
+	// informational faults do not keep an application from being ready.
 	informational bool
-	// isVisible says whether the fault can be seen; nil means that the code alone tells.
+	// isVisible reports whether the fault is visible in the cluster; nil means as soon as the cause is reported.
 	isVisible func(*faultTest) bool
-	// grace is for how long it is kept quiet about on purpose.
+	// grace is the time for which the cause is suppressed on purpose.
 	grace time.Duration
-	// exclusive is for faults that others would suffer from.
+	// exclusive faults disturb other tests.
 	exclusive bool
-	// notInStatus is for faults that the operator may not see.
+	// notInStatus is set for faults that the operator has no permission to see.
 	notInStatus bool
 	cleanup     func(*faultTest)
 }
 
-// slow says whether a fault takes too long to show for every run of the tests.
+// slow reports whether a fault takes too long for every test run.
 func (f fault) slow() bool { return f.grace > 5*time.Second && os.Getenv("HOLDFAST_LONG") == "" }
 
-// faultTest is where a fault happens.
+// faultTest is the namespace of a fault.
 type faultTest struct {
 	*testing.T
 	api.Client
 	ns string
 }
 
-// TestCauses provokes faults on a real node, each in a namespace of its own, and reads their
-// names from the plugin and from the object. HOLDFAST_LONG does not leave out those that
-// take more than a moment to show, and looks longer at those that go on.
+// TestCauses injects faults on a real node, each in its own namespace, and expects their causes in the plugin output and
+// in the status. HOLDFAST_LONG includes slow faults and checks persistent faults for longer.
 func TestCauses(t *testing.T) {
 	requireInstalled(t)
 	c := newClient(t)
 	requireRegistry(t)
 	var detected sync.Map
-	// Goroutines, not parallel tests: of these there are as many at a time as there are cores,
-	// and most of the time a fault is waited for.
+	// Goroutines instead of parallel tests: the number of parallel tests is limited by the cores, but most of the time
+	// is spent waiting.
 	slots := make(chan struct{}, parallelFaults)
 	var group sync.WaitGroup
 	for name, f := range faults {
@@ -105,10 +104,9 @@ func TestCauses(t *testing.T) {
 		worst = max(worst, took.(time.Duration))
 		return true
 	})
-	t.Logf("%d causes named live, the slowest %.1f s after it could be seen", codes, worst.Seconds())
+	t.Logf("%d causes reported, the slowest %.1f s after the fault became visible", codes, worst.Seconds())
 }
 
-// newClient reaches the cluster.
 func newClient(t *testing.T) api.Client {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -123,7 +121,7 @@ func newClient(t *testing.T) api.Client {
 	return c
 }
 
-// run provokes a fault and waits for its name. It returns how long that took.
+// run injects a fault, waits for its cause and returns the detection time.
 func (s *faultTest) run(name string, f fault) time.Duration {
 	s.ns = "cause-" + strings.ToLower(name)
 	ctx := s.Context()
@@ -144,13 +142,13 @@ func (s *faultTest) run(name string, f fault) time.Duration {
 	}
 	visible := time.Now()
 	if f.isVisible != nil {
-		s.waitUntil(60*time.Second, "the fault can be seen", func() bool { return f.isVisible(s) })
+		s.waitUntil(60*time.Second, "the fault is visible", func() bool { return f.isVisible(s) })
 		visible = time.Now()
 	}
 	s.waitForCause(f, visible)
 	took := time.Since(visible)
 	if took > maxDetectionTime+f.grace {
-		s.Errorf("%s was named after %.1f s, want %s", f.code, took.Seconds(), maxDetectionTime+f.grace)
+		s.Errorf("%s was reported after %.1f s, want at most %s", f.code, took.Seconds(), maxDetectionTime+f.grace)
 	}
 	if !f.informational && !f.notInStatus {
 		s.waitForStatusCause(f)
@@ -161,14 +159,14 @@ func (s *faultTest) run(name string, f fault) time.Duration {
 	return max(0, took-f.grace)
 }
 
-// waitForCause waits until the plugin names the cause.
+// waitForCause waits until the plugin reports the cause.
 func (s *faultTest) waitForCause(f fault, visible time.Time) {
-	s.waitUntil(time.Until(visible)+maxDetectionTime+f.grace+20*time.Second, "the plugin says "+f.code, func() bool {
+	s.waitUntil(time.Until(visible)+maxDetectionTime+f.grace+20*time.Second, "the plugin reports "+f.code, func() bool {
 		return slices.ContainsFunc(s.runWhy().Causes, func(c wire.Cause) bool { return c.Code == f.code })
 	})
 }
 
-// waitForStatusCause waits until the operator says the same.
+// waitForStatusCause waits until the status reports the same cause.
 func (s *faultTest) waitForStatusCause(f fault) {
 	codes := ""
 	s.waitUntil(40*time.Second, "status.causes has "+f.code, func() bool {
@@ -195,7 +193,7 @@ func (s *faultTest) waitUntil(limit time.Duration, condition string, done func()
 	}
 }
 
-// runWhy asks the plugin, as a user does.
+// runWhy runs kubectl holdfast why.
 func (s *faultTest) runWhy() collect.Document {
 	out, err := exec.CommandContext(s.Context(), filepath.Join(root, "bin", "kubectl-holdfast"), "why", "app", "-n", s.ns, "-o", "json", "--kubeconfig", kubeconfig).Output()
 	var exit *exec.ExitError

@@ -25,7 +25,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/markdown"
 )
 
-// testCenterStream breaks the product, and those who follow the center hear of it at once.
+// testCenterStream breaks the application and expects the change in the event stream at once.
 func testCenterStream(t *testing.T, g *WithT, ns string) {
 	kubectl(t, "-n", ns, "apply", "-f", root+"/config/samples/cloudmanager.yaml")
 	kubectl(t, "-n", ns, "create", "serviceaccount", "viewer")
@@ -45,15 +45,15 @@ func testCenterStream(t *testing.T, g *WithT, ns string) {
 	waitCloudManagerReady(t, g, ns)
 	patchCloudManager(t, ns, fmt.Sprintf(`{"identity": {"deployment": {"image": %q}}}`, image))
 	g.Eventually(func() string { return cloudManagerField(t, ns, `{.status.conditions[?(@.type=="Ready")].message}`) }, "60s", "50ms").Should(ContainSubstring(image))
-	statusSeenAt := time.Now() // at most one call of kubectl late
-	g.Eventually(streamedAt.Load, "2s", "10ms").ShouldNot(BeNil(), "the stream does not say what the status says")
-	t.Logf("the stream said it %.2f s after the operator's status", streamedAt.Load().Sub(statusSeenAt).Seconds())
+	statusSeenAt := time.Now() // at most one kubectl call late
+	g.Eventually(streamedAt.Load, "2s", "10ms").ShouldNot(BeNil(), "the stream does not report the status change")
+	t.Logf("the stream reported the change %.2f s after the status", streamedAt.Load().Sub(statusSeenAt).Seconds())
 
 	testCenterVerb(t, g, ns)
 	testReplicaKilled(t, g, ns)
 }
 
-// startUI runs kubectl holdfast ui until the test ends, and returns the address that it prints.
+// startUI runs kubectl holdfast ui until the test ends and returns the printed address.
 func startUI(t *testing.T, ns string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "kubectl-holdfast"), "ui", "-n", ns, "--serviceaccount=viewer")
@@ -69,7 +69,7 @@ func startUI(t *testing.T, ns string) string {
 	}
 	t.Cleanup(func() {
 		if err := cmd.Wait(); err != nil && !strings.Contains(err.Error(), "context canceled") {
-			t.Errorf("kubectl holdfast ui ended with %v", err)
+			t.Errorf("kubectl holdfast ui exited with %v", err)
 		}
 		_ = out.Close()
 	})
@@ -78,11 +78,11 @@ func startUI(t *testing.T, ns string) string {
 		content, _ := os.ReadFile(out.Name())
 		address = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\w+/`).FindString(string(content))
 		return string(content)
-	}, "20s", "50ms").Should(ContainSubstring("End with Ctrl-C"))
+	}, "20s", "50ms").Should(ContainSubstring("Press Ctrl-C to stop"))
 	return address
 }
 
-// followStream keeps a stream open until the test ends; with sets what else the client does.
+// followStream keeps a stream open until the test ends; configure changes the client.
 func followStream(t *testing.T, httpClient *http.Client, address, token string, configure func(*sseclient.Client)) *sseclient.Client {
 	t.Helper()
 	c := &sseclient.Client{Clock: clock.RealClock{}, Connect: func(ctx context.Context, lastID string) (*http.Response, error) {
@@ -106,11 +106,11 @@ func followStream(t *testing.T, httpClient *http.Client, address, token string, 
 	return c
 }
 
-// testCenterVerb looks with the plugin: first as somebody who may not, then as one who may.
+// testCenterVerb runs kubectl holdfast center without and with the required permission.
 func testCenterVerb(t *testing.T, g *WithT, ns string) {
 	t.Helper()
 	out, code := runPlugin(t, ns, "", "center", "--serviceaccount=viewer")
-	g.Expect(out).To(ContainSubstring("listing nodes is required to see the state of the center"))
+	g.Expect(out).To(ContainSubstring("permission to list nodes is required to see the state of the center"))
 	g.Expect(code).To(Equal(1))
 	kubectl(t, "create", "clusterrole", ns, "--verb=list", "--resource=nodes")
 	kubectl(t, "create", "clusterrolebinding", ns, "--clusterrole="+ns, "--serviceaccount="+ns+":viewer")
@@ -123,10 +123,10 @@ func testCenterVerb(t *testing.T, g *WithT, ns string) {
 	g.Expect(code).To(BeZero(), out)
 }
 
-// testReplicaKilled ends one of two replicas while many follow through the Service: all of them see
-// soon again what is, also what came meanwhile.
+// testReplicaKilled kills one of two replicas while many clients stream through the Service. All clients must soon be up
+// to date again.
 func testReplicaKilled(t *testing.T, g *WithT, ns string) {
-	const streamCount, viewerCount, maxDelay = 50, 5, 5 * time.Second // one person has at most 32 streams at a replica
+	const streamCount, viewerCount, maxDelay = 50, 5, 5 * time.Second // a user has at most 32 streams per replica
 	var tokens []string
 	for i := range viewerCount {
 		name := fmt.Sprint("viewer-", i)
@@ -139,10 +139,10 @@ func testReplicaKilled(t *testing.T, g *WithT, ns string) {
 	var clients []*sseclient.Client
 	var disconnects atomic.Int32
 	for i := range streamCount {
-		// Each with connections of its own, as people come.
+		// Separate connections, as for separate users.
 		httpClient := &http.Client{Transport: &http.Transport{
 			DialContext:     dialInNetns(fmt.Sprintf("/proc/%d/ns/net", kubeletPID)),
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the center made it itself
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the center signs its own certificate
 		}}
 		clients = append(clients, followStream(t, httpClient, address, tokens[i%viewerCount], func(c *sseclient.Client) { c.OnDisconnect = func(error) { disconnects.Add(1) } }))
 	}
@@ -163,15 +163,14 @@ func testReplicaKilled(t *testing.T, g *WithT, ns string) {
 	pods := strings.Fields(kubectl(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/component=center", "-o", "jsonpath={.items[*].metadata.uid}"))
 	g.Expect(pods).To(HaveLen(2))
 	killProgram(t, pods[0], isHoldfast)
-	g.Eventually(disconnects.Load, maxDelay, "1ms").Should(BeNumerically(">", 0), "nobody followed the replica that was killed")
+	g.Eventually(disconnects.Load, maxDelay, "1ms").Should(BeNumerically(">", 0), "no client was connected to the killed replica")
 	start := time.Now()
 	apply(t, ns, appServiceManifest("late", "localhost/web:1", twoReplicasOnPort80))
-	g.Eventually(clientsBehind("CloudManager/"+ns+"/"+sampleName, "AppService/"+ns+"/late"), maxDelay, "20ms").Should(BeZero(), "clients that do not see what is")
-	t.Logf("all %d saw what is %.1f s after a replica was killed, with %d cuts", streamCount, time.Since(start).Seconds(), disconnects.Load())
+	g.Eventually(clientsBehind("CloudManager/"+ns+"/"+sampleName, "AppService/"+ns+"/late"), maxDelay, "20ms").Should(BeZero(), "clients that are not up to date")
+	t.Logf("all %d clients were up to date %.1f s after a replica was killed, with %d disconnects", streamCount, time.Since(start).Seconds(), disconnects.Load())
 }
 
-// dialInNetns opens connections from another network namespace: that of the node, where the
-// addresses of Services are known.
+// dialInNetns dials from the network namespace of the node, in which Service addresses are routable.
 func dialInNetns(namespace string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		runtime.LockOSThread()
@@ -188,10 +187,10 @@ func dialInNetns(namespace string) func(context.Context, string, string) (net.Co
 		if err := setns(target); err != nil {
 			return nil, err
 		}
-		// A socket is of the namespace that its thread was in when it was made, and stays so.
+		// A socket stays in the network namespace in which its thread created it.
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if restoreErr := setns(original); restoreErr != nil {
-			return nil, restoreErr // the thread stays locked, and ends with its goroutine
+			return nil, restoreErr // the thread stays locked and exits with its goroutine
 		}
 		runtime.UnlockOSThread()
 		return conn, err
@@ -205,7 +204,7 @@ func setns(file *os.File) error {
 	return nil
 }
 
-// TestCenterPage does what docs/user/center.md says, word by word, in one shell.
+// TestCenterPage runs the commands of docs/user/center.md in one shell.
 func TestCenterPage(t *testing.T) {
 	requireInstalled(t)
 	page, err := markdown.Read(filepath.Join(root, "docs", "user", "center.md"))
@@ -238,7 +237,7 @@ func TestCenterPage(t *testing.T) {
 	for i, s := range steps {
 		for line := range strings.Lines(s.expected) {
 			if i >= len(outputs) || !strings.Contains(outputs[i], strings.TrimSpace(line)) {
-				t.Errorf("center.md:%d shows\n  %sThis came:\n%s", s.Line, line, outputs[min(i, len(outputs)-1)])
+				t.Errorf("center.md:%d: want line\n  %sgot output:\n%s", s.Line, line, outputs[min(i, len(outputs)-1)])
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// testCloudManagerLifecycle plays the life of the product with a real MariaDB: it comes up in order,
-// grows, is renamed, deleted and made again, and every row that was written stays.
+// testCloudManagerLifecycle creates, expands, renames, deletes and recreates a CloudManager with a real MariaDB and
+// checks that every row is kept.
 func testCloudManagerLifecycle(t *testing.T, _ *WithT, ns string) {
 	startClientPod(t, ns)
 	for _, step := range []struct {
@@ -21,7 +21,7 @@ func testCloudManagerLifecycle(t *testing.T, _ *WithT, ns string) {
 		{"RenamedUnderLoad", testRenameUnderLoad}, {"DeletedAndMadeAgain", testRecreateKeepsData},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, NewWithT(t), ns) }) {
-			return // each begins where the one before ended
+			return // each test continues from the state of the previous one
 		}
 	}
 }
@@ -41,7 +41,7 @@ func waitCloudManagerReady(t *testing.T, g *WithT, ns string) {
 	}, "120s", "200ms").Should(Equal("Ready Everything runs as declared"))
 }
 
-// sampleSQL runs in the pod of the database, as root, with the password that the sample says.
+// sampleSQL runs statements in the database pod, as root, with the password of the sample.
 func sampleSQL(t *testing.T, ns, statements string) string {
 	t.Helper()
 	return kubectl(t, "-n", ns, "exec", "cm-db-0", "--", "mariadb", "-uroot", "-p123456", "-N", "-e", statements)
@@ -58,7 +58,7 @@ func testSampleStartsInOrder(t *testing.T, g *WithT, ns string) {
 	}
 	dbReady := field("pod", "cm-db-0", `{.status.conditions[?(@.type=="Ready")].lastTransitionTime}`)
 	identity, front := field("deployment", "cm-identity", "{.metadata.creationTimestamp}"), field("deployment", "ake-front", "{.metadata.creationTimestamp}")
-	g.Expect(dbReady <= identity && identity <= front).To(BeTrue(), "db ready %s, identity made %s, front made %s", dbReady, identity, front)
+	g.Expect(dbReady <= identity && identity <= front).To(BeTrue(), "db ready %s, identity created %s, front created %s", dbReady, identity, front)
 	sampleSQL(t, ns, "create database shop; create table shop.orders (id bigint auto_increment primary key, who varchar(40)); insert into shop.orders (who) values ('ann'), ('bob')")
 	g.Expect(sampleSQL(t, ns, "select version()")).To(ContainSubstring("MariaDB"))
 }
@@ -68,8 +68,7 @@ func patchCloudManager(t *testing.T, ns, spec string) {
 	kubectl(t, "-n", ns, "patch", "cloudmanager", sampleName, "--type=merge", "-p", fmt.Sprintf(`{"spec":%s}`, spec))
 }
 
-// testDependenciesServe gives identity and the front programs that answer 503 until what they need
-// has answered: identity the database, the front identity.
+// testDependenciesServe uses programs for identity and front that answer 503 until their dependency answers.
 func testDependenciesServe(t *testing.T, g *WithT, ns string) {
 	patchCloudManager(t, ns, `{
 		"identity": {"deployment": {"image": "localhost/web:1", "replicas": 2, "ports": [{"port": 8080}], "command": ["/program", "--needs=tcp://$(DB_HOST):$(DB_PORT)"]}},
@@ -78,8 +77,7 @@ func testDependenciesServe(t *testing.T, g *WithT, ns string) {
 	g.Expect(execInClient(t, ns, "timeout 5 wget -q -O- http://ake-front/")).To(HavePrefix("hello from ake-front-"))
 }
 
-// databaseIdentity is what must stay what it is: its pod, how often that was restarted, its volume,
-// and the password.
+// databaseIdentity returns what must not change: pod, restart count, volume and password.
 func databaseIdentity(t *testing.T, ns string) string {
 	t.Helper()
 	return strings.Join([]string{
@@ -92,22 +90,21 @@ func volumeAndPassword(t *testing.T, ns string) string {
 		kubectl(t, "-n", ns, "get", "secret", "cm-db-auth", "-o", "jsonpath={.data.root-password}")
 }
 
-// insertLoopScript inserts a row again and again, each with a connection of its own, through the
-// Service of that name.
+// insertLoopScript inserts rows through a Service, with a new connection for each.
 const insertLoopScript = `rm -f /tmp/stop; n=0; bad=0
 while [ ! -e /tmp/stop ]; do
   mariadb -h%s -uroot -p123456 -e "insert into shop.orders (who) values ('load')" || bad=$((bad+1)); n=$((n+1))
 done; echo "$n writes, $bad failed"`
 
-// volumeSizes are those of the volume of cm-db, and of the template of its set, which is made anew
-// and away for a moment.
+// volumeSizes returns the size of the volume of cm-db and of the claim template of its StatefulSet, which is missing
+// while it is recreated.
 func volumeSizes(t *testing.T, ns string) string {
 	t.Helper()
 	set, _ := tryKubectl("", "-n", ns, "get", "statefulset", "cm-db", "-o", "jsonpath={.spec.volumeClaimTemplates[0].spec.resources.requests.storage}")
 	return kubectl(t, "-n", ns, "get", "pvc", "data-cm-db-0", "-o", "jsonpath={.status.capacity.storage}") + " " + set
 }
 
-// testVolumeExpansionUnderLoad makes the volume larger while rows are written.
+// testVolumeExpansionUnderLoad expands the volume while rows are written.
 func testVolumeExpansionUnderLoad(t *testing.T, g *WithT, ns string) {
 	before := databaseIdentity(t, ns)
 	size := func() string {
@@ -137,7 +134,7 @@ func testVolumeExpansionUnderLoad(t *testing.T, g *WithT, ns string) {
 	g.Expect(databaseIdentity(t, ns)).To(Equal(before), "the database was restarted, or its volume or password changed")
 }
 
-// requestUntilStoppedScript calls a Service by its address until told to stop, and counts what fails.
+// requestUntilStoppedScript calls a Service until told to stop and counts failures.
 const requestUntilStoppedScript = `rm -f /tmp/%[1]s; n=0; bad=0
 while [ ! -e /tmp/%[1]s ]; do
   timeout 5 wget -q -O /dev/null http://%[2]s/ || bad=$((bad+1)); n=$((n+1))
@@ -152,9 +149,8 @@ func startRequests(ns, what, address string) <-chan string {
 	return result
 }
 
-// testRenameUnderLoad gives database and front other names: identity learns the new address of
-// the database and rolls, the front is replaced by one of the new name, and nobody who asks
-// them is left without an answer.
+// testRenameUnderLoad renames database and front: identity gets the new database address in a rolling update, the front
+// is replaced, and no request is lost.
 func testRenameUnderLoad(t *testing.T, g *WithT, ns string) {
 	before := databaseIdentity(t, ns)
 	identity := startRequests(ns, "identity", "cm-identity:8080")
@@ -180,11 +176,11 @@ func testRenameUnderLoad(t *testing.T, g *WithT, ns string) {
 	g.Eventually(func() string {
 		return kubectl(t, "-n", ns, "get", "services", "-o", "jsonpath={.items[*].metadata.name}")
 	}, "60s", "500ms").
-		Should(Equal("cm-database cm-db-headless cm-identity web-front"), "the old ones go")
+		Should(Equal("cm-database cm-db-headless cm-identity web-front"), "old Services are deleted")
 	g.Expect(databaseIdentity(t, ns)).To(Equal(before), "the database was restarted, or its volume or password changed")
 }
 
-// testRecreateKeepsData deletes the object and creates it again: the same rows, with the same password.
+// testRecreateKeepsData deletes the object and creates it again: rows and password are kept.
 func testRecreateKeepsData(t *testing.T, g *WithT, ns string) {
 	const sum = "checksum table shop.orders; select count(*) from shop.orders"
 	before, rows := volumeAndPassword(t, ns), sampleSQL(t, ns, sum)
@@ -194,7 +190,7 @@ func testRecreateKeepsData(t *testing.T, g *WithT, ns string) {
 	g.Expect(kubectl(t, "-n", ns, "get", "pvc,secret", "-l", "apps.holdfast.dev/retained=true", "-o", "name")).
 		To(Equal("persistentvolumeclaim/data-cm-db-0\nsecret/cm-db-auth"))
 	_, err := tryKubectl("", "-n", ns, "delete", "pvc", "data-cm-db-0", "--wait=false")
-	g.Expect(err).To(MatchError(ContainSubstring(`PersistentVolumeClaim "data-cm-db-0" is the data of component "db" of application "cloudmanager-sample"`)))
+	g.Expect(err).To(MatchError(ContainSubstring(`PersistentVolumeClaim "data-cm-db-0" contains the data of component "db" of application "cloudmanager-sample"`)))
 
 	start := time.Now()
 	apply(t, ns, fmt.Sprintf(`{"apiVersion": "apps.holdfast.dev/v1alpha1", "kind": "CloudManager", "metadata": {"name": %q}, "spec": %s}`, sampleName, spec))

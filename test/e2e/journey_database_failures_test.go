@@ -12,12 +12,12 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// longerThanLiveness is more than a server has to answer before it counts as dead.
+// longerThanLiveness exceeds the time after which the liveness probe fails.
 const longerThanLiveness = 80 * time.Second
 
-// TestDatabaseTroubles makes a server full, and lets another one take long to recover. Neither is
-// dead, so neither may be killed; and the condition says what is going on.
-func TestDatabaseTroubles(t *testing.T) {
+// TestDatabaseSurvivesOverloadAndRecovery exhausts the connections of a server and delays the recovery of another. Neither server must be
+// killed, and the condition must name the problem.
+func TestDatabaseSurvivesOverloadAndRecovery(t *testing.T) {
 	if os.Getenv("HOLDFAST_LONG") == "" {
 		t.Skip("takes minutes: make test-db runs it")
 	}
@@ -43,7 +43,7 @@ func TestDatabaseTroubles(t *testing.T) {
 	}
 }
 
-// stackReadyMessage is the Ready condition of the stack.
+// stackReadyMessage returns the Ready condition of the stack.
 func stackReadyMessage(t *testing.T, ns string) string {
 	t.Helper()
 	return kubectl(t, "-n", ns, "get", "appstack", "shop", "-o", `jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
@@ -54,7 +54,7 @@ func podRestarts(t *testing.T, ns string) string {
 	return kubectl(t, "-n", ns, "get", "pod", "shop-db-0", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].restartCount}")
 }
 
-// testConnectionsExhausted takes all connections, and keeps them.
+// testConnectionsExhausted opens all connections and keeps them.
 func testConnectionsExhausted(t *testing.T, g *WithT, ns string) {
 	before := podRestarts(t, ns)
 	password := kubectl(t, "-n", ns, "get", "secret", "shop-db-auth", "-o", `go-template={{index .data "password" | base64decode}}`)
@@ -67,17 +67,17 @@ func testConnectionsExhausted(t *testing.T, g *WithT, ns string) {
 	}()
 	start := time.Now()
 	g.Eventually(func() string { return stackReadyMessage(t, ns) }, "90s", "500ms").
-		Should(Equal("False Database shop-db has no connection left for its applications: close some, or raise max_connections in config"))
-	t.Logf("said after %.0f s", time.Since(start).Seconds())
+		Should(Equal("False Database shop-db has no free connections for applications: close some, or raise max_connections in config"))
+	t.Logf("reported after %.0f s", time.Since(start).Seconds())
 	var err error
 	g.Eventually(done, "150s").Should(Receive(&err))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(time.Since(start)).To(BeNumerically(">=", longerThanLiveness-5*time.Second), "the connections were not held")
-	g.Expect(podRestarts(t, ns)).To(Equal(before), "a full server was killed")
+	g.Expect(time.Since(start)).To(BeNumerically(">=", longerThanLiveness-5*time.Second), "the connections were closed too early")
+	g.Expect(podRestarts(t, ns)).To(Equal(before), "a server without free connections was killed")
 }
 
-// testCrashRecovery kills the server, and stops the next one before it lets anybody in: what a long recovery looks
-// like from outside.
+// testCrashRecovery kills the server and stops the next one before it accepts connections, which looks like a long
+// recovery.
 func testCrashRecovery(t *testing.T, g *WithT, ns string) {
 	uid := kubectl(t, "-n", ns, "get", "pod", "shop-db-0", "-o", "jsonpath={.metadata.uid}")
 	former := podProcesses(t, uid, isMariaDB)
@@ -96,9 +96,9 @@ func testCrashRecovery(t *testing.T, g *WithT, ns string) {
 	start, after := time.Now(), podRestarts(t, ns)
 	g.Eventually(func() string { return stackReadyMessage(t, ns) }, "30s", "500ms").Should(ContainSubstring("recovers from a crash"))
 	time.Sleep(longerThanLiveness - time.Since(start))
-	g.Expect(stackReadyMessage(t, ns)).To(ContainSubstring("the server of database shop-db does not let anybody in yet"))
-	g.Expect(podRestarts(t, ns)).To(Equal(after), "a server that recovers was killed")
+	g.Expect(stackReadyMessage(t, ns)).To(ContainSubstring("the server of database shop-db does not accept logins yet"))
+	g.Expect(podRestarts(t, ns)).To(Equal(after), "a recovering server was killed")
 	g.Expect(syscall.Kill(next, syscall.SIGCONT)).To(Succeed())
-	g.Eventually(func() string { return stackReadyMessage(t, ns) }, "60s", "500ms").ShouldNot(ContainSubstring("does not let anybody in yet"))
+	g.Eventually(func() string { return stackReadyMessage(t, ns) }, "60s", "500ms").ShouldNot(ContainSubstring("does not accept logins yet"))
 	g.Expect(podRestarts(t, ns)).To(Equal(after))
 }

@@ -12,23 +12,22 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Without the flag every disturbance happens once, as one test among others.
-var rounds = flag.Int("rounds", 1, "how often each disturbance happens to the database")
+// Without the flag every disturbance runs once.
+var rounds = flag.Int("rounds", 1, "number of times each disturbance runs")
 
-// maxOutage is how long a database may be away when its server is restarted.
+// maxOutage is the longest accepted outage when the server restarts.
 const maxOutage = 30 * time.Second
 
-// disturbance is something that happens to a database while rows are written.
+// disturbance is an operation or a fault while rows are written.
 type disturbance struct {
 	name string
-	// restartsServer says that the server is started again, which takes its time. Everything else must not
-	// be noticed at all.
+	// restartsServer is set when the server restarts. All other disturbances must not cause failed requests.
 	restartsServer bool
 	do             func(t *testing.T, g *WithT, round int)
 }
 
-// TestDatabase lets an application write rows through its binding while everything happens that
-// happens to databases. What was acknowledged is there afterwards.
+// TestDatabase writes rows through a binding while operations and faults affect the database. No acknowledged row must
+// be lost.
 func TestDatabase(t *testing.T) {
 	requireInstalled(t)
 	g := NewWithT(t)
@@ -67,24 +66,23 @@ func TestDatabase(t *testing.T) {
 	writeImpactReport(t, impacts, writer.ackedCount())
 }
 
-// run says what those who write rows notice of it, which must be little, and nothing of
-// what was acknowledged may be missing.
+// run returns the impact on the writers and checks that no acknowledged row is missing.
 func (d disturbance) run(t *testing.T, writer *rowWriter, round int) impact {
 	t.Helper()
 	g := NewWithT(t)
 	start := time.Now().Format(timeFormat)
 	defer func() {
-		if t.Failed() { // in the next round nobody sees any more what was the matter in this one
+		if t.Failed() { // the next round changes the state
 			t.Logf("begun at %s, ended at %s\n%s", start, time.Now().Format(timeFormat), databaseState(t))
 		}
 	}()
 	got := writer.impactOf(func() {
 		d.do(t, g, round)
-		if !d.restartsServer { // that somebody killed it is said for longer than anybody waits
+		if !d.restartsServer { // a restart is reported for longer than the test waits
 			waitCloudManagerReady(t, g, dbNS)
 		}
 		after := writer.ackedCount()
-		g.Eventually(writer.ackedCount, "60s", "20ms").Should(BeNumerically(">", after+20), "nothing is written any more")
+		g.Eventually(writer.ackedCount, "60s", "20ms").Should(BeNumerically(">", after+20), "no more rows are written")
 	})
 	if d.restartsServer {
 		clearConntrack(t)
@@ -92,13 +90,13 @@ func (d disturbance) run(t *testing.T, writer *rowWriter, round int) impact {
 	} else {
 		g.Expect(got.failures).To(BeZero(), "last failure: %s", got.lastFailure)
 	}
-	g.Expect(writer.missingRows(t)).To(BeEmpty(), "rows that were acknowledged")
+	g.Expect(writer.missingRows(t)).To(BeEmpty(), "missing acknowledged rows")
 	return got
 }
 
-// clearConntrack clears what dials to a server that was gone have left in the connection table of the node: for two minutes
-// whoever dials from the same port again is sent to the address of a pod that is no more (Kubernetes clears such entries for
-// UDP alone). That belongs to the restart, and not to what comes next.
+// clearConntrack removes unanswered connections to the old pod from the connection table of the node. For two minutes
+// they send clients that reuse the port to the old address, because Kubernetes clears such entries only for UDP. This
+// impact belongs to the restart and not to the next disturbance.
 func clearConntrack(t *testing.T) {
 	t.Helper()
 	network := fmt.Sprintf("--net=/proc/%d/ns/net", clusterProcess(t, "kubelet"))
@@ -108,7 +106,7 @@ func clearConntrack(t *testing.T) {
 	}
 }
 
-// databaseState is what there is, for those who look for the reason of a failure.
+// databaseState returns the state for debugging a failure.
 func databaseState(t *testing.T) string {
 	t.Helper()
 	return kubectl(t, "-n", dbNS, "get", "holdfast,statefulsets,deployments,pods,endpointslices,pvc,events", "-o", "wide")
@@ -117,10 +115,10 @@ func databaseState(t *testing.T) string {
 const dbNS = "e2e-database"
 
 var disturbances = []disturbance{
-	// Requests that fail now as well are the machine's doing.
-	{name: "nothing, for ten seconds", do: func(*testing.T, *WithT, int) { time.Sleep(10 * time.Second) }},
+	// Requests that fail here are caused by the machine.
+	{name: "no disturbance for 10 s", do: func(*testing.T, *WithT, int) { time.Sleep(10 * time.Second) }},
 	{name: "the operator is killed", do: func(t *testing.T, g *WithT, round int) {
-		if round > 1 { // a program that crashes again and again is made to wait for minutes by the node; a new pod is not
+		if round > 1 { // kubelet backs off a container that crashes repeatedly; a new pod starts at once
 			kubectl(t, "-n", "holdfast-system", "delete", "pod", "-l", "app.kubernetes.io/component=operator")
 			kubectl(t, "-n", "holdfast-system", "rollout", "status", "deployment/holdfast-operator", "--timeout=60s")
 		}
@@ -130,11 +128,11 @@ var disturbances = []disturbance{
 		}
 		before, _, _ := strings.Cut(state(), " ")
 		killProgram(t, kubectl(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/component=operator", "-o", "jsonpath={.items[0].metadata.uid}"), isHoldfast)
-		g.Eventually(state, "60s", "200ms").Should(And(HaveSuffix(" true"), Not(HavePrefix(before+" "))), "it does not come back")
+		g.Eventually(state, "60s", "200ms").Should(And(HaveSuffix(" true"), Not(HavePrefix(before+" "))), "the operator did not restart")
 	}},
-	{name: "the password of the account is rotated", do: rotatePassword(`{"db": {"rotation": {"requestedAt": "round %d"}}}`, "cm-db-binding", "password")},
-	{name: "the password of root is changed", do: rotatePassword(`{"db": {"rootPass": "another 'one' \"%d\"; -- \\"}}`, "cm-db-auth", "root-password")},
-	{name: "the volume grows", do: func(t *testing.T, g *WithT, round int) {
+	{name: "the application password is rotated", do: rotatePassword(`{"db": {"rotation": {"requestedAt": "round %d"}}}`, "cm-db-binding", "password")},
+	{name: "the root password is changed", do: rotatePassword(`{"db": {"rootPass": "another 'one' \"%d\"; -- \\"}}`, "cm-db-auth", "root-password")},
+	{name: "the volume is expanded", do: func(t *testing.T, g *WithT, round int) {
 		size := fmt.Sprintf("%dGi", 1+round)
 		patchCloudManager(t, dbNS, `{"db": {"statefulSet": {"storage": {"size": "`+size+`"}}}}`)
 		g.Eventually(func() string { return volumeSizes(t, dbNS) }, "60s", "200ms").Should(Equal(size + " " + size))
@@ -144,9 +142,9 @@ var disturbances = []disturbance{
 		patchCloudManager(t, dbNS, `{"db": {"statefulSet": {"name": "`+name+`"}}}`)
 		g.Eventually(func() string {
 			return kubectl(t, "-n", dbNS, "get", "services", "-o", "jsonpath={.items[*].metadata.name}")
-		}, "90s", "500ms").Should(Equal("ake-front "+name+" cm-db-headless cm-identity"), "the old ones go")
+		}, "90s", "500ms").Should(Equal("ake-front "+name+" cm-db-headless cm-identity"), "old Services are deleted")
 	}},
-	{name: "mariadbd is killed (-9)", restartsServer: true, do: func(t *testing.T, g *WithT, _ int) {
+	{name: "mariadbd is killed (SIGKILL)", restartsServer: true, do: func(t *testing.T, g *WithT, _ int) {
 		was := serverID(t)
 		killProgram(t, kubectl(t, "-n", dbNS, "get", "pod", "cm-db-0", "-o", "jsonpath={.metadata.uid}"), isMariaDB)
 		g.Eventually(func() string { return serverID(t) }, "60s", "200ms").ShouldNot(Equal(was))
@@ -156,7 +154,7 @@ var disturbances = []disturbance{
 		kubectl(t, "-n", dbNS, "delete", "pod", "cm-db-0", "--wait=false")
 		g.Eventually(func() string { return serverID(t) }, "60s", "200ms").ShouldNot(Equal(was))
 	}},
-	{name: "nobody knows the password of root, and it is reset", restartsServer: true, do: func(t *testing.T, g *WithT, round int) {
+	{name: "the root password is lost and reset", restartsServer: true, do: func(t *testing.T, g *WithT, round int) {
 		was := serverID(t)
 		rootSQL(t, "ALTER USER root@localhost IDENTIFIED BY 'by hand', root@'%' IDENTIFIED BY 'by hand'")
 		kubectl(t, "-n", dbNS, "annotate", "--overwrite", "secret", "cm-db-auth", fmt.Sprintf("apps.holdfast.dev/reset-credentials=round-%d", round))
@@ -165,14 +163,14 @@ var disturbances = []disturbance{
 	}},
 }
 
-// serverID says which server runs: another pod, or another start of the same one, is another.
+// serverID identifies a server process: it changes with the pod and with each restart.
 func serverID(t *testing.T) string {
 	t.Helper()
 	out, _ := tryKubectl("", "-n", dbNS, "get", "pod", "cm-db-0", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID}")
 	return out
 }
 
-// rotatePassword changes a password, and waits until there is one again, which is another.
+// rotatePassword changes a password and waits until only the new one is valid.
 func rotatePassword(spec, secret, key string) func(*testing.T, *WithT, int) {
 	return func(t *testing.T, g *WithT, round int) {
 		password := func(name, key string) string {
@@ -190,7 +188,7 @@ func rotatePassword(spec, secret, key string) func(*testing.T, *WithT, int) {
 	}
 }
 
-// tryRootSQL runs statements in the pod of the database, as root, with the password that is stored.
+// tryRootSQL runs statements in the database pod as root, with the stored password.
 func tryRootSQL(t *testing.T, statements string) (string, error) {
 	t.Helper()
 	password := kubectl(t, "-n", dbNS, "get", "secret", "cm-db-auth", "-o", `go-template={{index .data "root-password" | base64decode}}`)
@@ -207,7 +205,7 @@ func rootSQL(t *testing.T, statements string) string {
 	return out
 }
 
-// writeImpactReport leaves the table where make database-report finds it.
+// writeImpactReport writes the table for make database-report.
 func writeImpactReport(t *testing.T, impacts map[string]impact, rows int) {
 	t.Helper()
 	if t.Failed() {
@@ -218,20 +216,20 @@ func writeImpactReport(t *testing.T, impacts map[string]impact, rows int) {
 		n := impacts[d.name]
 		fmt.Fprintf(&table, "| %s | %.1f | %d | %d |\n", d.name, n.maxGap.Seconds(), n.failures, n.rows)
 	}
-	page := fmt.Sprintf(`# What those who use a database notice
+	page := fmt.Sprintf(`# Impact of operations and failures on database clients
 
 Written by `+"`make database-report`"+`: a CloudManager on a real node, with MariaDB 11.8, whose identity service (two pods) writes one
-row per request through its binding. %d writers ask it again and again, %d ms apart, each time with a new connection. A row counts
-when it was acknowledged; all of them (%d at the end) were looked for each time, and none was missing. Everything happened %s
-(`+"`TIMES`"+`); the longest time is that of the worst, the others are of all together.
+row per request through its binding. %d writers send requests %d ms apart, each on a new connection. A row counts
+once it is acknowledged; after each disturbance all acknowledged rows (%d at the end) were present. Each disturbance ran %s
+(`+"`TIMES`"+`): the table shows the longest gap of all runs and the sum of requests and rows.
 
-| what happens | longest time without a row, in s | failed requests | rows written meanwhile |
+| disturbance | longest time without a row, in s | failed requests | rows written |
 | --- | --- | --- | --- |
 %s
-Nobody must notice anything of the first six; where the server itself is started again, it must be back within %.0f s.
+The first six must cause no failed request. When the server restarts, it must be available again within %.0f s.
 
-After a restart of the server the node's connection table is cleared of dials that nobody has answered, so that each row tells of what it says and
-not of the restart before it. Nobody does that on a cluster of yours: see [after a restart](../user/database.md#after-a-restart).
+After a server restart the test removes unanswered connections from the node's connection table, so that the restart does not affect the
+next row. On other clusters these entries remain: see [connections hang after a restart](../user/database.md#connections-hang-after-a-restart).
 `, writers, 20, rows, timesText(*rounds), table.String(), maxOutage.Seconds())
 	if err := os.MkdirAll(root+"/out", 0o755); err != nil {
 		t.Fatal(err)

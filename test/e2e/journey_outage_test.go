@@ -13,8 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestOutages takes away the operator, its Lease and the API server. Each time it must
-// work again within 30 s, and no pod of the application may have noticed.
+// TestOutages stops the operator, its Lease and the API server. Reconciliation must resume within 30 s, without an
+// effect on the pods of the application.
 func TestOutages(t *testing.T) {
 	requireInstalled(t)
 	g := NewWithT(t)
@@ -42,10 +42,10 @@ func TestOutages(t *testing.T) {
 			}
 			was := restarts()
 			kubectl(t, "-n", "holdfast-system", "patch", "lease", "holdfast-operator", "--type=merge", "-p", `{"spec":{"holderIdentity":"somebody-else"}}`)
-			g.Eventually(restarts, "20s", "100ms").ShouldNot(Equal(was), "an operator that has lost its Lease must end")
+			g.Eventually(restarts, "20s", "100ms").ShouldNot(Equal(was), "an operator that lost its Lease must exit")
 		}},
 		{"API server killed", func(t *testing.T) { signalComponent(t, "kube-apiserver", syscall.SIGKILL) }},
-		{fmt.Sprintf("API server away for %s", outageDuration()), func(t *testing.T) {
+		{fmt.Sprintf("API server down for %s", outageDuration()), func(t *testing.T) {
 			signalComponent(t, "kube-apiserver", syscall.SIGSTOP)
 			time.Sleep(outageDuration())
 			signalComponent(t, "kube-apiserver", syscall.SIGCONT)
@@ -54,7 +54,7 @@ func TestOutages(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			step.do(t)
 			start := time.Now()
-			// Work, not a probe, shows that it is back: drift must be repaired.
+			// Drift correction, not a probe, shows that the operator works again.
 			g.Eventually(func() error {
 				_, err := tryKubectl("", "-n", ns, "label", "deployment", "web", "apps.holdfast.dev/owner-kind=nobody", "--overwrite")
 				return err
@@ -64,7 +64,7 @@ func TestOutages(t *testing.T) {
 				return out
 			}, "40s", "100ms").Should(Equal("AppService"))
 			took := time.Since(start)
-			t.Logf("working again after %.1f s", took.Seconds())
+			t.Logf("reconciling again after %.1f s", took.Seconds())
 			g.Expect(took).To(BeNumerically("<", 30*time.Second))
 		})
 	}
@@ -72,15 +72,14 @@ func TestOutages(t *testing.T) {
 	waitReady(t, ns, "web")
 }
 
-// sameFile compares what a process sees with what we see.
+// sameFile compares a file that a process sees with a file of the test.
 func sameFile(a, b string) bool {
 	x, errA := os.Stat(a)
 	y, errB := os.Stat(b)
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// signalComponent sends a signal to a part of our own cluster, known by the data folder that it
-// sees.
+// signalComponent sends a signal to a component of the test cluster.
 func signalComponent(t *testing.T, component string, sig syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(clusterProcess(t, component), sig); err != nil {
@@ -88,11 +87,11 @@ func signalComponent(t *testing.T, component string, sig syscall.Signal) {
 	}
 }
 
-// clusterProcess is the number of the process of a part of our own cluster.
+// clusterProcess returns the PID of a component of the test cluster, identified by its data directory.
 func clusterProcess(t *testing.T, component string) int {
 	t.Helper()
 	if clusterDir == "" {
-		t.Skip("only on a cluster of our own")
+		t.Skip("needs a cluster started by the suite")
 	}
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -111,11 +110,11 @@ func clusterProcess(t *testing.T, component string) int {
 		}
 		return pid
 	}
-	t.Fatalf("no %s of %s runs", component, clusterDir)
+	t.Fatalf("no %s process of cluster %s found", component, clusterDir)
 	return 0
 }
 
-// outageDuration is how long the API server is away; the usual run takes the short one.
+// outageDuration is the time for which the API server is down; shorter without HOLDFAST_LONG.
 func outageDuration() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("OUTAGE")); err == nil {
 		return d

@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// runPlugin runs kubectl holdfast, as a user does, and returns what it printed and its exit code.
+// runPlugin runs kubectl holdfast and returns its output and exit code.
 func runPlugin(t *testing.T, ns, input string, args ...string) (string, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -33,7 +33,7 @@ func runPlugin(t *testing.T, ns, input string, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// testPluginVerbs does with every verb what people do with it, on real pods.
+// testPluginVerbs runs every command on real pods.
 func testPluginVerbs(t *testing.T, g *WithT, ns string) {
 	expect := func(code int, want string, args ...string) string {
 		t.Helper()
@@ -67,17 +67,17 @@ func testPluginVerbs(t *testing.T, g *WithT, ns string) {
 	expect(0, ``, "resume", "shop")
 	before := kubectl(t, "-n", ns, "get", "pods", "-l", "app.kubernetes.io/instance=shop", "-o", "name")
 	expect(0, ``, "restart", "shop", "--component=web")
-	expect(0, `pod|Pod`, "watch", "pods", "--until=1", "--for=30s")
+	expect(0, `pod|Pod`, "watch", "pods", "--count=1", "--timeout=30s")
 	expect(0, "is ready", "wait", "shop", "--timeout=2m")
 	g.Expect(kubectl(t, "-n", ns, "get", "pods", "-l", "app.kubernetes.io/instance=shop", "-o", "name")).NotTo(Equal(before))
-	expect(0, `Wrote .*\.zip about AppStack`, "report", "shop")
+	expect(0, `Wrote .*\.zip for AppStack`, "report", "shop")
 	expect(0, `operator +OK`, "doctor")
 	expect(0, `v1\.`, "version")
-	expect(1, `there is no application nothing in namespace `+ns, "status", "nothing")
+	expect(1, `application nothing not found in namespace `+ns, "status", "nothing")
 }
 
-// testBrokenDatabaseIsExplained follows the chain of a CloudManager from its front down to the
-// volume claim of its database.
+// testBrokenDatabaseIsExplained expects the dependency chain of a CloudManager, from its front to the claim of its
+// database.
 func testBrokenDatabaseIsExplained(t *testing.T, g *WithT, ns string) {
 	apply(t, ns, `{apiVersion: apps.holdfast.dev/v1alpha1, kind: CloudManager, metadata: {name: cm}, spec: {
   front: {deployment: {image: "nginx:1.20", name: ake-front}},

@@ -18,15 +18,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// leakDetector is what anybody on the node, or in the cluster, can read while passwords are in use, without
-// being allowed to read Secrets.
+// leakDetector collects everything that is readable on the node or in the cluster without access to Secrets.
 type leakDetector struct {
 	mu        sync.Mutex
-	texts     map[string]string // what, and where first
+	texts     map[string]string // text to its first location
 	passwords map[string]bool
 }
 
-// startLeakDetector reads the command lines of all processes, and the environment of our own, until the test ends.
+// startLeakDetector reads the command lines of all processes and the environment of Holdfast processes until the test
+// ends.
 func startLeakDetector(t *testing.T) *leakDetector {
 	t.Helper()
 	o := &leakDetector{texts: map[string]string{}, passwords: map[string]bool{}}
@@ -49,17 +49,17 @@ func (o *leakDetector) readProcesses() {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		if commandName(dir) == "kubectl" {
-			continue // we type passwords ourselves
+			continue // the test passes passwords to kubectl
 		}
 		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		o.record("a command line", string(line))
 		if environment, _ := os.ReadFile(filepath.Join(dir, "environ")); strings.Contains(string(environment), holdfastHostname) {
-			o.record("the environment of a program of ours", string(environment))
+			o.record("the environment of a Holdfast process", string(environment))
 		}
 	}
 }
 
-// holdfastHostname is in the environment of the programs of Holdfast: what their pods are called.
+// holdfastHostname is the prefix of the pod names of Holdfast in the environment of its processes.
 const holdfastHostname = "HOSTNAME=holdfast-"
 
 func (o *leakDetector) record(where, text string) {
@@ -70,7 +70,7 @@ func (o *leakDetector) record(where, text string) {
 	}
 }
 
-// addPasswords remembers the passwords that are in use.
+// addPasswords adds the passwords that are in use.
 func (o *leakDetector) addPasswords(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"cm-db-auth", "cm-db-binding"} {
@@ -86,8 +86,7 @@ func (o *leakDetector) addPasswords(t *testing.T) {
 	}
 }
 
-// verifyNoPassword looks for all that was learned in all that was heard, in everything that can be read, and in
-// what everybody has logged.
+// verifyNoPassword searches the collected texts, the readable objects and the logs for the passwords.
 func (o *leakDetector) verifyNoPassword(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
@@ -95,28 +94,28 @@ func (o *leakDetector) verifyNoPassword(t *testing.T) {
 		{dbNS, "app.kubernetes.io/instance=" + sampleName}} {
 		for _, previous := range []string{"--previous=false", "--previous"} {
 			log, err := tryKubectl("", "-n", pods[0], "logs", "-l", pods[1], "--all-containers", "--tail=-1", "--ignore-errors", previous)
-			if previous != "--previous" { // not everybody was here before
+			if previous != "--previous" { // not every pod has a previous container
 				g.Expect(err).NotTo(HaveOccurred())
 			}
 			o.record("the log of "+pods[1]+" "+previous, log)
 		}
 	}
 	readable := kubectl(t, "-n", dbNS, "get", "statefulsets,deployments,pods,pvc,services,configmaps,controllerrevisions,events", "-o", "json")
-	o.record("what can be read", readable)
+	o.record("the readable objects", readable)
 	o.record("the status", cloudManagerField(t, dbNS, "{.status}"))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	g.Expect(len(o.passwords)).To(BeNumerically(">=", 4), "root and the account, before and after")
+	g.Expect(len(o.passwords)).To(BeNumerically(">=", 4), "root and application passwords, before and after rotation")
 	for _, required := range []string{"mariadbd", holdfastHostname + "operator", holdfastHostname + "center"} {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(o.texts)), func(text string) bool { return strings.Contains(text, required) }) {
-			t.Errorf("%s was not heard", required)
+			t.Errorf("found no process with %s", required)
 		}
 	}
 	for text, where := range o.texts {
 		for password := range o.passwords {
 			for _, encoded := range []string{password, base64.StdEncoding.EncodeToString([]byte(password)), mariadb.Hash(password)} {
 				if strings.Contains(text, encoded) {
-					t.Errorf("%s has the password %s: %q", where, password, text)
+					t.Errorf("%s contains the password %s: %q", where, password, text)
 				}
 			}
 		}

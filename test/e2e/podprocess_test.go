@@ -9,23 +9,22 @@ import (
 	"testing"
 )
 
-// killProgram kills the program of a pod, as the kernel does when memory is short.
+// killProgram kills the matching process of a pod with SIGKILL, as the OOM killer does.
 func killProgram(t *testing.T, uid string, matches func(dir string) bool) {
 	t.Helper()
 	pids := podProcesses(t, uid, matches)
 	if len(pids) != 1 {
-		t.Fatalf("the pod %s has %d such programs", uid, len(pids))
+		t.Fatalf("pod %s has %d matching processes, want 1", uid, len(pids))
 	}
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// podProcesses are the processes of a pod that are such a program. A pod has others: one that holds its network,
-// and those of probes.
+// podProcesses returns the matching processes of a pod. A pod has other processes, too: the pause container and probes.
 func podProcesses(t *testing.T, uid string, matches func(dir string) bool) []int {
 	t.Helper()
-	clusterProcess(t, "kubelet") // only on a cluster of our own
+	clusterProcess(t, "kubelet") // requires a cluster started by the suite
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
 		t.Fatal(err)
@@ -46,8 +45,7 @@ func podProcesses(t *testing.T, uid string, matches func(dir string) bool) []int
 	return pids
 }
 
-// isHoldfast knows the programs of Holdfast, which have nothing beside them but what holds the network; that is told
-// nothing of the cluster.
+// isHoldfast matches the container of a Holdfast pod: the pause container does not have this variable.
 func isHoldfast(dir string) bool {
 	environment, err := os.ReadFile(filepath.Join(dir, "environ"))
 	return err == nil && strings.Contains(string(environment), "KUBERNETES_SERVICE_HOST=")
@@ -55,7 +53,7 @@ func isHoldfast(dir string) bool {
 
 func isMariaDB(dir string) bool { return commandName(dir) == "mariadbd" }
 
-// commandName is the name of the program of a process.
+// commandName returns the name of the program of a process.
 func commandName(dir string) string {
 	line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 	program, _, _ := strings.Cut(string(line), "\x00")

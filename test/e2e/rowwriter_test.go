@@ -14,36 +14,32 @@ import (
 	"time"
 )
 
-// rowWriter writes rows through an application, one after the other, and remembers which were
-// acknowledged.
+// rowWriter writes rows through an application and records which were acknowledged.
 type rowWriter struct {
 	httpClient *http.Client
-	// url is where the application is reached.
-	url    string
-	nextID atomic.Int64
+	url        string
+	nextID     atomic.Int64
 
-	mu sync.Mutex
-	// inFlight are requests that have not been answered.
+	mu       sync.Mutex
 	inFlight map[int64]bool
 	acked    []int64
 	failures int
-	// lastAck is when a row was acknowledged last, and gap the longest time without one.
+	// lastAck is the time of the last acknowledged row, maxGap the longest time without one.
 	lastAck     time.Time
 	maxGap      time.Duration
 	lastFailure string
 }
 
-// timeFormat is how times are told that others are held against.
 const timeFormat = "15:04:05.000"
 
-// writers is how many rows are on their way at the same time.
+// writers is the number of concurrent requests.
 const writers = 2
 
-// startRowWriter begins to write to a Service of the cluster, until the test ends.
+// startRowWriter writes to a Service of the cluster until the test ends.
 func startRowWriter(t *testing.T, address string) *rowWriter {
 	t.Helper()
 	l := &rowWriter{
-		// Each request with a connection of its own, as a Service hands them out.
+		// A new connection for each request, so that the Service balances them.
 		httpClient: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 			DisableKeepAlives: true, DialContext: dialInNetns(fmt.Sprintf("/proc/%d/ns/net", clusterProcess(t, "kubelet"))),
 		}},
@@ -77,11 +73,11 @@ func (l *rowWriter) write(ctx context.Context) {
 	defer l.mu.Unlock()
 	delete(l.inFlight, id)
 	if ctx.Err() != nil {
-		return // it is we who have given up
+		return // the test has ended
 	}
 	if err != nil {
 		l.failures++
-		l.lastFailure = fmt.Sprintf("asked at %s, answered at %s: %v", start.Format(timeFormat), time.Now().Format(timeFormat), err)
+		l.lastFailure = fmt.Sprintf("request at %s, response at %s: %v", start.Format(timeFormat), time.Now().Format(timeFormat), err)
 		return
 	}
 	now := time.Now()
@@ -107,7 +103,7 @@ func (l *rowWriter) post(ctx context.Context, id int64) error {
 	return nil
 }
 
-// impact is what those who wrote have noticed of something.
+// impact is the effect of a disturbance on the writers.
 type impact struct {
 	rows, failures int
 	// maxGap is the longest time without a row.
@@ -115,13 +111,13 @@ type impact struct {
 	lastFailure string
 }
 
-// merge is both: the worst gap, and everything else together.
+// merge returns the largest gap and the sums of both.
 func (n impact) merge(o impact) impact {
 	return impact{n.rows + o.rows, n.failures + o.failures, max(n.maxGap, o.maxGap), o.lastFailure}
 }
 
-// impactOf says what was noticed while something went on, by those, too, who asked before it was over and are answered
-// later: one of the writers may be back while the other still waits for a server that is gone.
+// impactOf measures the impact of a disturbance. It waits for requests in flight: one writer may have recovered while
+// the other still waits for the old server.
 func (l *rowWriter) impactOf(do func()) impact {
 	l.mu.Lock()
 	rows, failed := len(l.acked), l.failures
@@ -134,12 +130,12 @@ func (l *rowWriter) impactOf(do func()) impact {
 	return impact{len(l.acked) - rows, l.failures - failed, max(l.maxGap, time.Since(l.lastAck)), l.lastFailure}
 }
 
-// waitInFlight returns when everything is that is underway now.
+// waitInFlight waits until all current requests are finished.
 func (l *rowWriter) waitInFlight() {
 	l.mu.Lock()
 	pending := maps.Clone(l.inFlight)
 	l.mu.Unlock()
-	for len(pending) > 0 { // the client gives up by itself
+	for len(pending) > 0 { // requests have a timeout
 		time.Sleep(5 * time.Millisecond)
 		l.mu.Lock()
 		maps.DeleteFunc(pending, func(id int64, _ bool) bool { return !l.inFlight[id] })
@@ -147,14 +143,14 @@ func (l *rowWriter) waitInFlight() {
 	}
 }
 
-// ackedCount is how many rows were acknowledged.
+// ackedCount returns the number of acknowledged rows.
 func (l *rowWriter) ackedCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.acked)
 }
 
-// missingRows are rows that were acknowledged and are not there.
+// missingRows returns acknowledged rows that are missing in the database.
 func (l *rowWriter) missingRows(t *testing.T) []int64 {
 	t.Helper()
 	l.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,7 +78,7 @@ func TestCodeTreeIgnoresDocumentation(t *testing.T) {
 	}
 }
 
-func TestExecuteNamesWhatFailed(t *testing.T) {
+func TestExecuteReturnsFailedTests(t *testing.T) {
 	cases := map[string]struct {
 		script string
 		want   []string
@@ -103,7 +104,7 @@ func TestExecuteStopsWhenInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := execute(ctx, []string{"sleep", "60"}, filepath.Join(t.TempDir(), "log")); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want that it was canceled: an interrupted suite has no result", err)
+		t.Errorf("got %v, want context.Canceled: an interrupted suite has no result", err)
 	}
 }
 
@@ -122,5 +123,23 @@ func TestSuitesAreMakeTargets(t *testing.T) {
 	}
 	if _, err := selectSuites("calls,nonsense"); err == nil {
 		t.Error("an unknown suite must be refused")
+	}
+}
+
+func TestRecordKeepsResultsOfOtherRuns(t *testing.T) {
+	dir := t.TempDir()
+	file, report := filepath.Join(dir, "state.json"), filepath.Join(dir, "report.md")
+	var wg sync.WaitGroup
+	for _, s := range suites {
+		wg.Go(func() {
+			if err := record(file, report, result{Suite: s.name, Tree: "t", Seed: 7, Commit: "c"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	text, err := os.ReadFile(report)
+	if err != nil || strings.Contains(string(text), "| not run |") {
+		t.Errorf("a result is missing (%v):\n%s", err, text)
 	}
 }

@@ -70,18 +70,14 @@ func run(ctx context.Context) (failed int, err error) {
 			return failed, err
 		}
 		r.Commit, r.Tree = commit, tree
-		s[suite.name] = r
 		if len(r.Failed) > 0 {
 			failed++
 			fmt.Printf("FAILED after %.1f min: %s\n", r.Minutes, strings.Join(r.Failed, ", "))
 		} else {
 			fmt.Printf("passed in %.1f min\n", r.Minutes)
 		}
-		// After every suite: an interrupted run keeps what it has.
-		if err := s.write(file); err != nil {
-			return failed, err
-		}
-		if err := os.WriteFile(*report, []byte(table(s, tree)), 0o644); err != nil {
+		// The result is recorded after every suite, so that an interrupted run keeps its results.
+		if err := record(file, *report, r); err != nil {
 			return failed, err
 		}
 	}

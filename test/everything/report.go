@@ -16,7 +16,7 @@ To repeat a run, check out its commit and give its seed: ` + "`make faults SEED=
 | --- | --- | ---: | --- | ---: | --- |
 `
 
-// table lists the suites in their order; those that did not run with this code say so.
+// table lists the suites in their order; those that did not run with this code are marked.
 func table(s state, tree string) string {
 	var text strings.Builder
 	text.WriteString(header)
@@ -39,7 +39,7 @@ func table(s state, tree string) string {
 	return text.String()
 }
 
-// parseTable reads the rows that table wrote. Trees are not in it: they follow from commits.
+// parseTable reads the rows written by table. Code trees are not stored: they follow from the commits.
 func parseTable(text string) []result {
 	var rows []result
 	for line := range strings.Lines(text) {

@@ -28,7 +28,7 @@ func execute(ctx context.Context, command []string, log string) ([]string, error
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = file, file
 	cmd.Env = append(os.Environ(), "HOLDFAST_LONG=1")
-	// The suites start servers; they have to stop with the suite.
+	// The suites start servers, which must be killed together with the suite.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // result is one row of the table.
@@ -16,15 +17,15 @@ type result struct {
 	Commit  string
 	Tree    string
 	Minutes float64
-	// Failed lists the tests that failed, or says why the suite stopped; empty means passed.
+	// Failed lists the failed tests or the reason why the suite stopped; empty means passed.
 	Failed []string `json:",omitempty"`
 }
 
 // state holds the last result of every suite that finished.
 type state map[string]result
 
-// readState returns what earlier runs left. The committed table counts, too: a machine may be
-// new, and out/ is not in the repository.
+// readState returns the results of earlier runs. It also reads the committed table, because out/ is not in the
+// repository and is missing in a new checkout.
 func readState(file, report string, treeOf func(commit string) (string, error)) (state, error) {
 	s := state{}
 	if text, err := os.ReadFile(report); err == nil {
@@ -49,6 +50,28 @@ func readState(file, report string, treeOf func(commit string) (string, error)) 
 		s[name] = r
 	}
 	return s, nil
+}
+
+// record adds a result to the state and to the report. Several runs with different suites may record
+// at the same time.
+func record(file, report string, r result) error {
+	lock, err := os.Create(file + ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // which unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", file, err)
+	}
+	s, err := readState(file, report, codeTree)
+	if err != nil {
+		return err
+	}
+	s[r.Suite] = r
+	if err := s.write(file); err != nil {
+		return err
+	}
+	return os.WriteFile(report, []byte(table(s, r.Tree)), 0o644)
 }
 
 func (s state) write(file string) error {

@@ -14,10 +14,10 @@ type suite struct {
 	minutes int // measured on two cores, printed before the suite starts
 }
 
-// limit stops a suite that hangs. A suite that needs more has to be split.
+// limit is the timeout of a suite. Suites that need more time must be split.
 const limit = 150 * time.Minute
 
-// suites run in this order: short ones first, so that most of the table is there early.
+// suites run in this order: short ones first, so that an interrupted run still covers most of the table.
 var suites = []suite{
 	{name: "plan-truth", target: "plan-truth", minutes: 6},
 	{name: "calls", target: "calls", minutes: 8},

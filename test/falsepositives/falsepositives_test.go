@@ -1,5 +1,4 @@
-// Package falsepositives looks at applications in every state of ordinary work, and finds nothing
-// wrong with them: a cause that is not one is worse than none.
+// Package falsepositives checks that no cause is reported while applications go through routine changes.
 package falsepositives
 
 import (
@@ -27,16 +26,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-var appCount = flag.Int("apps", 4, "how many applications there are")
+var appCount = flag.Int("apps", 4, "number of applications")
 
-// parallelism is how many of them are worked on at the same time. More of them only show that a
-// small machine is slow, and a cause that says so is true.
+// parallelism limits concurrent applications. More would overload a small machine, and then reported causes would be
+// true.
 const parallelism = 12
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// stackSpec is a stack of everything: a job, data, services that depend on each other, files, a
-// Service, an init container and all probes.
+// stackSpec uses a job, storage, dependent services, files, a Service, a slow image and all probes.
 const stackSpec = `
 components:
 - {name: db, stateful: {image: "shop/db:slow", storage: [{name: data, mountPath: /data, size: 1Gi}], ports: [{port: 3306}]}}
@@ -52,21 +50,21 @@ components:
 - {name: web, bindings: [{component: api}], service: {image: "shop/web:1", ports: [{port: 80}]}}
 `
 
-// routineChanges are what people do with an application every day.
+// routineChanges are everyday changes of an application.
 var routineChanges = []struct{ name, patch string }{
 	{"a new image", `[{"op":"replace","path":"/spec/components/2/service/image","value":"shop/api:slow2"}]`},
 	{"another file", `[{"op":"replace","path":"/spec/components/2/service/config/files/0/content","value":"two"}]`},
 	{"more pods", `[{"op":"replace","path":"/spec/components/2/service/replicas","value":4}]`},
 	{"fewer pods", `[{"op":"replace","path":"/spec/components/2/service/replicas","value":1}]`},
-	{"none", `[{"op":"replace","path":"/spec/components/2/service/replicas","value":0}]`},
-	{"some again", `[{"op":"replace","path":"/spec/components/2/service/replicas","value":2}]`},
-	{"a restart of the data", `[{"op":"add","path":"/spec/components/0/stateful/update","value":{"restartedAt":"2026-01-02T03:04:05Z"}}]`},
+	{"scale to zero", `[{"op":"replace","path":"/spec/components/2/service/replicas","value":0}]`},
+	{"scale up again", `[{"op":"replace","path":"/spec/components/2/service/replicas","value":2}]`},
+	{"a database restart", `[{"op":"add","path":"/spec/components/0/stateful/update","value":{"restartedAt":"2026-01-02T03:04:05Z"}}]`},
 	{"a larger volume", `[{"op":"replace","path":"/spec/components/0/stateful/storage/0/size","value":"2Gi"}]`},
-	{"one component less", `[{"op":"remove","path":"/spec/components/3"}]`},
+	{"a removed component", `[{"op":"remove","path":"/spec/components/3"}]`},
 }
 
-// TestNoCauseDuringRoutineChanges looks at applications again and again while they are created, changed in
-// every way and deleted, each at its own pace.
+// TestNoCauseDuringRoutineChanges inspects applications continuously while they are created, changed and deleted
+// concurrently.
 func TestNoCauseDuringRoutineChanges(t *testing.T) {
 	behaviors := map[string]podsim.Behavior{"slow": podsim.Slow(2 * time.Second), "slow2": podsim.Slow(3 * time.Second)}
 	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{NoRace: true})
@@ -105,7 +103,7 @@ func newStack(w *harness.World, name string) *appsapi.AppStack {
 	return app
 }
 
-// runLifecycle creates an application, does all works with it and deletes it.
+// runLifecycle creates an application, applies all routine changes and deletes it.
 func runLifecycle(w *harness.World, j *causeCollector, name string) {
 	app := newStack(w, name)
 	w.Expect(yaml.UnmarshalStrict([]byte(stackSpec), &app.Spec)).To(Succeed())
@@ -124,20 +122,20 @@ func runLifecycle(w *harness.World, j *causeCollector, name string) {
 	j.setActive(name, false)
 }
 
-// causeCollector counts what is said.
+// causeCollector collects the reported causes.
 type causeCollector struct {
 	*testing.T
 	client client.Client
 
 	mu                         sync.Mutex
-	activeApps                 []string // applications to look at
+	activeApps                 []string // applications to inspect
 	inspections, statusUpdates int
-	// componentStates are those that components were seen in.
+	// componentStates counts the observed component states.
 	componentStates map[string]int
 	falseCauses     []string
 }
 
-// setActive says whether there is an application.
+// setActive adds or removes an application from the inspected ones.
 func (j *causeCollector) setActive(name string, active bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -148,7 +146,7 @@ func (j *causeCollector) setActive(name string, active bool) {
 	j.activeApps = slices.DeleteFunc(j.activeApps, func(n string) bool { return n == name })
 }
 
-// nextApp is the application to look at: each in turn.
+// nextApp returns the applications in turn.
 func (j *causeCollector) nextApp(turn int) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -158,12 +156,12 @@ func (j *causeCollector) nextApp(turn int) string {
 	return j.activeApps[turn%len(j.activeApps)]
 }
 
-// inspectLoop asks as the plugin does, about one application after the other.
+// inspectLoop inspects one application after the other, as the plugin does.
 func (j *causeCollector) inspectLoop(ctx context.Context, namespace string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		app, err := cli.FindApplication(ctx, j.client, namespace, []string{"appstack/" + j.nextApp(i)})
 		if err != nil {
-			time.Sleep(20 * time.Millisecond) // not made yet, or gone
+			time.Sleep(20 * time.Millisecond) // not created yet, or deleted
 			continue
 		}
 		status, err := collect.Application(ctx, j.client, app, false, time.Now())
@@ -184,7 +182,7 @@ func (j *causeCollector) inspectLoop(ctx context.Context, namespace string) {
 	}
 }
 
-// watchStatuses reads everything that the operator writes.
+// watchStatuses reads every status update of the operator.
 func (j *causeCollector) watchStatuses(ctx context.Context, w *harness.World) {
 	c, err := cli.NewWatchClient(w.Plane.Config)
 	if err != nil {
@@ -211,12 +209,12 @@ func (j *causeCollector) watchStatuses(ctx context.Context, w *harness.World) {
 }
 
 func (j *causeCollector) report(start time.Time) {
-	j.Logf("%d applications, %d looks and %d states of their objects in %.0f s; components were %v; false causes: %d",
+	j.Logf("%d applications, %d inspections and %d status updates in %.0f s; component states %v; false causes: %d",
 		*appCount, j.inspections, j.statusUpdates, time.Since(start).Seconds(), j.componentStates, len(j.falseCauses))
 	if j.inspections < *appCount || j.statusUpdates < *appCount {
-		j.Error("that is not enough to say anything")
+		j.Error("too few inspections or status updates for a result")
 	}
 	if len(j.falseCauses) > 0 {
-		j.Errorf("nothing is wrong, and yet:\n%s", strings.Join(j.falseCauses[:min(len(j.falseCauses), 30)], "\n"))
+		j.Errorf("causes reported for healthy applications:\n%s", strings.Join(j.falseCauses[:min(len(j.falseCauses), 30)], "\n"))
 	}
 }

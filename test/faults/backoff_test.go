@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// TestBackoffWhileWritesAreRejected refuses one write for a while, in every way, and sees that the operator asks
-// ever more rarely, says once why, and goes on when it may.
+// TestBackoffWhileWritesAreRejected rejects one write for a while with each error code. The operator must back off, emit
+// one warning and continue once the write is accepted.
 func TestBackoffWhileWritesAreRejected(t *testing.T) {
 	if !isLongRun() {
 		t.Skip("waits for a dozen retries: make faults runs it")
@@ -32,7 +32,7 @@ func TestBackoffWhileWritesAreRejected(t *testing.T) {
 	runParallel(t, len(errorCodes), func(t *testing.T, i int) {
 		var tries []time.Time
 		w := newWorld(t, g)
-		code, _ := strconv.Atoi(errorCodes[i]) // 0 for a reset
+		code, _ := strconv.Atoi(errorCodes[i]) // 0 for reset
 		lifted := make(chan struct{})
 		_, err := w.runStep(t.Context(), scenario[0], faultHooks{
 			beforeStep: func() {
@@ -66,33 +66,33 @@ func TestBackoffWhileWritesAreRejected(t *testing.T) {
 			t.Errorf("%s: %s", errorCodes[i], problem)
 		}
 		if n := w.countWarnings(t); n > 1 {
-			t.Errorf("%s: %d warnings about one cause", errorCodes[i], n)
+			t.Errorf("%s: got %d warnings, want 1", errorCodes[i], n)
 		}
 		if t.Failed() {
 			failed++
 		}
 		attempts[errorCodes[i]] = len(tries)
 	})
-	report.WriteTimed(t, start, report.Row{Test: "4 refused for a while", Generated: len(errorCodes), Run: len(errorCodes), Failed: failed,
-		Measured: fmt.Sprintf("tries within %s: %v", rejectPeriod, attempts)})
+	report.WriteTimed(t, start, report.Row{Test: "4 rejected writes", Generated: len(errorCodes), Run: len(errorCodes), Failed: failed,
+		Measured: fmt.Sprintf("attempts within %s: %v", rejectPeriod, attempts)})
 }
 
-// backoffProblem says what is wrong with the times between tries: they must grow, up to 5 s.
+// backoffProblem checks that the pauses between attempts grow, up to 5 s.
 func backoffProblem(tries []time.Time) string {
 	if len(tries) < 3 {
-		return fmt.Sprintf("%d tries prove nothing", len(tries))
+		return fmt.Sprintf("got only %d attempts", len(tries))
 	}
 	if len(tries) > 20 {
 		return fmt.Sprintf("%d tries", len(tries))
 	}
 	first, last := tries[1].Sub(tries[0]), tries[len(tries)-1].Sub(tries[len(tries)-2])
-	if last < 2*first && last < 900*time.Millisecond { // a server that names a time is asked then
-		return fmt.Sprintf("the first pause was %s, the last %s", first, last)
+	if last < 2*first && last < 900*time.Millisecond { // a Retry-After header sets the pause
+		return fmt.Sprintf("pauses do not grow: first %s, last %s", first, last)
 	}
 	return ""
 }
 
-// countWarnings counts the events that are about something wrong.
+// countWarnings returns the number of Warning events.
 func (w *world) countWarnings(t *testing.T) int {
 	t.Helper()
 	var events eventsv1.EventList

@@ -18,41 +18,41 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// cancelingChanges are pairs of changes that take each other back. Whoever sees none of them, or
-// only the second, must end where he began.
+// cancelingChanges are pairs of changes that cancel each other. An operator that misses one or both must reach the
+// original state.
 var cancelingChanges = map[string]struct {
-	unseen []string // resources of which nothing is seen meanwhile
+	unseen []string // resources whose events are missed
 	do     func(*user, context.Context) error
-	// other says that it does not end where it began, but so.
+	// other is the expected status if it differs from the original one.
 	other map[string]string
 }{
-	"scale there and back": {[]string{"appstacks.apps.holdfast.dev"}, func(u *user, ctx context.Context) error {
+	"scale and revert, spec not observed": {[]string{"appstacks.apps.holdfast.dev"}, func(u *user, ctx context.Context) error {
 		return u.scaleInTurn(ctx, "web", 1, 3)
 	}, nil},
-	"scale, and the Deployments are not seen": {[]string{"deployments.apps"}, func(u *user, ctx context.Context) error {
+	"scale and revert, Deployments not observed": {[]string{"deployments.apps"}, func(u *user, ctx context.Context) error {
 		return u.scaleInTurn(ctx, "web", 1, 3)
 	}, nil},
-	"a setting there and back": {[]string{"configmaps"}, func(u *user, ctx context.Context) error {
+	"change and revert a ConfigMap": {[]string{"configmaps"}, func(u *user, ctx context.Context) error {
 		return u.updateInTurn(ctx, &corev1.ConfigMap{ObjectMeta: u.objectMeta("settings"), Data: map[string]string{"COLOR": "green"}},
 			&corev1.ConfigMap{ObjectMeta: u.objectMeta("settings"), Data: map[string]string{"COLOR": "red"}})
 	}, nil},
-	"a password there and back": {[]string{"secrets"}, func(u *user, ctx context.Context) error {
+	"change and revert a Secret": {[]string{"secrets"}, func(u *user, ctx context.Context) error {
 		return u.updateInTurn(ctx, &corev1.Secret{ObjectMeta: u.objectMeta("password"), StringData: map[string]string{"PASSWORD": "shut"}},
 			&corev1.Secret{ObjectMeta: u.objectMeta("password"), StringData: map[string]string{"PASSWORD": "open"}})
 	}, nil},
-	"a pod goes and comes": {[]string{"pods", "deployments.apps"}, func(u *user, ctx context.Context) error {
+	"replace a pod": {[]string{"pods", "deployments.apps"}, func(u *user, ctx context.Context) error {
 		return u.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(u.namespace), client.MatchingLabels{appsapi.LabelComponent: "api"})
 	}, nil},
 	"a Service goes": {[]string{"services"}, func(u *user, ctx context.Context) error {
 		return u.Delete(ctx, &corev1.Service{ObjectMeta: u.objectMeta("shop-api")})
 	}, nil},
-	"a Service goes, and another has its name": {[]string{"services"}, func(u *user, ctx context.Context) error {
+	"replace a Service with another of the same name": {[]string{"services"}, func(u *user, ctx context.Context) error {
 		if err := u.Delete(ctx, &corev1.Service{ObjectMeta: u.objectMeta("shop-api")}); err != nil {
 			return err
 		}
 		return u.create(ctx, &corev1.Service{ObjectMeta: u.objectMeta("shop-api"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
 	}, map[string]string{"AppStack/shop": nameConflictStatus, "Service/shop-api": "1"}},
-	"an application goes, and another has its name": {[]string{"appservices.apps.holdfast.dev"}, func(u *user, ctx context.Context) error {
+	"recreate an application": {[]string{"appservices.apps.holdfast.dev"}, func(u *user, ctx context.Context) error {
 		before := &appsapi.AppService{ObjectMeta: u.objectMeta("solo")}
 		if err := u.Get(ctx, client.ObjectKeyFromObject(before), before); err != nil {
 			return err
@@ -65,11 +65,11 @@ var cancelingChanges = map[string]struct {
 	}, nil},
 }
 
-// TestCancelingChangesEndWhereTheyBegan makes changes that take each other back while the operator sees nothing of
-// one kind, and then has to find out from a list.
+// TestCancelingChangesEndWhereTheyBegan makes changes that cancel each other while the operator misses the events of one
+// kind. It must detect the changes with a list.
 func TestCancelingChangesEndWhereTheyBegan(t *testing.T) {
 	if !isLongRun() {
-		t.Skip("plays a world per pair: make faults runs it; the sample of plans has unseen events")
+		t.Skip("runs a scenario per pair: make faults runs it; the sample of plans has unseen events")
 	}
 	t.Parallel()
 	start, failed := time.Now(), 0
@@ -101,16 +101,16 @@ func TestCancelingChangesEndWhereTheyBegan(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, w.visibleState()); diff != "" {
-				t.Errorf("it does not end where it began (-want +got):\n%s", diff)
+				t.Errorf("state differs from the original one (-want +got):\n%s", diff)
 			}
 		}) {
 			failed++
 		}
 	}
-	report.WriteTimed(t, start, report.Row{Test: "6 cancelling pairs", Generated: len(cancelingChanges), Run: len(cancelingChanges), Failed: failed})
+	report.WriteTimed(t, start, report.Row{Test: "6 canceling changes", Generated: len(cancelingChanges), Run: len(cancelingChanges), Failed: failed})
 }
 
-// visibleState are what a user cares for, without how it came about.
+// visibleState returns the state that is relevant for users.
 func (w *world) visibleState() map[string]string {
 	visible := map[string]string{}
 	state := w.watcher.State()
@@ -132,19 +132,17 @@ func (w *world) visibleState() map[string]string {
 	return visible
 }
 
-// scaleInTurn sets the replicas of a component to one number and then to another.
 func (u *user) scaleInTurn(ctx context.Context, component string, replicas ...int32) error {
 	for _, n := range replicas {
 		err := u.editSpecs(ctx, nil, func(components map[string]*appsapi.Component) { components[component].Service.Replicas = &n })
 		if err != nil {
 			return err
 		}
-		sleep(ctx, time.Second) // whoever sees it acts on it
+		sleep(ctx, time.Second) // give the operator time to react
 	}
 	return nil
 }
 
-// updateInTurn updates one object after the other.
 func (u *user) updateInTurn(ctx context.Context, objects ...client.Object) error {
 	for _, o := range objects {
 		if err := u.Update(ctx, o); err != nil {

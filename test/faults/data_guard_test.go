@@ -13,18 +13,18 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// guard watches over the data in everything that is played, whatever it is played for.
+// guard checks the data in every step of every scenario.
 var guard = &dataGuard{claims: map[types.UID]bool{}, start: time.Now()}
 
 type dataGuard struct {
 	mu         sync.Mutex
 	start      time.Time
-	steps      int                // that were looked at
-	claims     map[types.UID]bool // all that there were: whether they are gone
+	steps      int                // number of checked steps
+	claims     map[types.UID]bool // all claims; true if deleted
 	violations []string
 }
 
-// check finds what must not happen to data, and counts what it looked at.
+// check returns violations of data safety and counts steps and claims.
 func (g *dataGuard) check(timeline oracle.Timeline) []string {
 	violations := oracle.DataViolations(timeline)
 	g.mu.Lock()
@@ -39,7 +39,7 @@ func (g *dataGuard) check(timeline oracle.Timeline) []string {
 	return violations
 }
 
-// writeReport writes down what was seen so far.
+// writeReport writes the current results.
 func (g *dataGuard) writeReport(t *testing.T) {
 	t.Helper()
 	g.mu.Lock()
@@ -50,7 +50,7 @@ func (g *dataGuard) writeReport(t *testing.T) {
 			deleted++
 		}
 	}
-	report.Write(t, "guard", report.Row{Test: "31 data is kept", Generated: g.steps, Run: g.steps, Failed: len(g.violations),
+	report.Write(t, "guard", report.Row{Test: "31 data retention", Generated: g.steps, Run: g.steps, Failed: len(g.violations),
 		Seconds: time.Since(g.start).Seconds(), Failures: g.violations,
-		Measured: fmt.Sprintf("in %d steps of all scenarios %d claims; %d of them were deleted; %d times something happened that must not", g.steps, len(g.claims), deleted, len(g.violations))})
+		Measured: fmt.Sprintf("%d steps of all scenarios with %d claims, %d of them deleted; %d violations", g.steps, len(g.claims), deleted, len(g.violations))})
 }

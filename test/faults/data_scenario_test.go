@@ -20,14 +20,13 @@ var (
 	vaultDeleted  = vaultStatus(absent, absent)
 )
 
-// vaultStatus is what must have become of the application and of its data.
+// vaultStatus returns the expected state of the application and of its data.
 func vaultStatus(app, data string) map[string]string {
 	return map[string]string{"AppStack/vault": app, "Secret/vault-db-auth": data,
 		"PersistentVolumeClaim/data-vault-db-0": data, "PersistentVolumeClaim/data-vault-db-1": data}
 }
 
-// dataScenario is what every user of a database does sooner or later. Its end is the only
-// moment at which data may go.
+// dataScenario contains common operations on components with data. Only the last step is allowed to delete data.
 var dataScenario = []step{
 	{"data-install", func(u *user, ctx context.Context) error { return u.create(ctx, u.vaultStack("db", "1Gi")) }, vaultReady},
 	{"data-grow", resizeVault("2Gi"), vaultReady},
@@ -55,7 +54,7 @@ var dataScenario = []step{
 	{"data-delete-for-good", (*user).deleteVault, vaultDeleted},
 }
 
-// vaultStack is a database of two pods, and a service that opens it.
+// vaultStack returns a database with two pods, and a service that uses it.
 func (u *user) vaultStack(database, size string) *appsapi.AppStack {
 	port := []appsapi.Port{{Name: "sql", Port: 3306}}
 	stack := &appsapi.AppStack{ObjectMeta: u.objectMeta("vault")}

@@ -27,14 +27,13 @@ var (
 	shelfDeleted  = shelfStatus(absent, absent, absent)
 )
 
-// shelfStatus is what must have become of the application, of its data, and of what tells others how to
-// get in.
+// shelfStatus returns the expected state of the application, its data and its binding.
 func shelfStatus(app, data, binding string) map[string]string {
 	return map[string]string{"AppStack/shelf": app, "Secret/shelf-db-auth": data, "PersistentVolumeClaim/data-shelf-db-0": data,
 		"Secret/shelf-db-binding": binding, "StatefulSet/shelf-db": binding}
 }
 
-// databaseScenario is what becomes of passwords, while everything else happens to a database, too.
+// databaseScenario rotates passwords in between other operations on a database.
 var databaseScenario = []step{
 	{"database-install", func(u *user, ctx context.Context) error { return u.create(ctx, u.shelfStack("db", "1Gi")) }, shelfReady},
 	{"database-rotate", requestRotation("first"), shelfReady},
@@ -54,7 +53,7 @@ var databaseScenario = []step{
 	{"database-delete-for-good", (*user).deleteShelf, shelfDeleted},
 }
 
-// shelfStack is a database, and a service that opens it.
+// shelfStack returns a database, and a service that uses it.
 func (u *user) shelfStack(database, size string) *appsapi.AppStack {
 	stack := &appsapi.AppStack{ObjectMeta: u.objectMeta("shelf")}
 	stack.Spec.Components = []appsapi.Component{
@@ -87,11 +86,10 @@ func (u *user) deleteShelf(ctx context.Context) error {
 	return u.Delete(ctx, &appsapi.AppStack{ObjectMeta: u.objectMeta("shelf")})
 }
 
-// lockoutTolerance is for how long what is stored and what a server takes must not have been apart: the two are
-// seen a little later than they happen.
+// lockoutTolerance is the accepted time between a password change and the observation of it.
 const lockoutTolerance = 250 * time.Millisecond
 
-// findLockouts finds times at which no password that is stored opened the database.
+// findLockouts returns the times at which no stored password was valid for the database.
 func findLockouts(events []watcher.Event, databases *sqlsim.Pods) []string {
 	var secrets []watcher.Event
 	var volumes []*sqlsim.Volume
@@ -121,14 +119,14 @@ func findLockouts(events []watcher.Event, databases *sqlsim.Pods) []string {
 	return lines
 }
 
-// lockoutsOfVolume finds the times at which a volume took none of the passwords of a Secret.
+// lockoutsOfVolume returns the times at which a volume accepted none of the passwords of a Secret.
 func lockoutsOfVolume(e watcher.Event, until time.Time, v *sqlsim.Volume) []string {
 	var secret corev1.Secret
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(e.Object.Object, &secret); err != nil {
 		return []string{err.Error()}
 	}
 	var lines []string
-	for key, user := range map[string]string{"root-password": session.Root, "password": "db"} { // whatever its component is called by now
+	for key, user := range map[string]string{"root-password": session.Root, "password": "db"} { // user names do not change with the component
 		for _, p := range v.PasswordPeriods(user) {
 			from, to := laterTime(p.From, e.ObservedAt), earlierTime(p.To, until)
 			if to.Sub(from) < lockoutTolerance || slices.ContainsFunc([]string{key, "pending-" + key}, func(k string) bool {
@@ -136,7 +134,7 @@ func lockoutsOfVolume(e watcher.Event, until time.Time, v *sqlsim.Volume) []stri
 			}) {
 				continue
 			}
-			lines = append(lines, fmt.Sprintf("for %s no password in Secret %s at %s opens the database as %s", to.Sub(from).Round(time.Millisecond),
+			lines = append(lines, fmt.Sprintf("for %s no password in Secret %s at %s was valid for user %s", to.Sub(from).Round(time.Millisecond),
 				e.Object.GetName(), e.ResourceVersion, user))
 		}
 	}

@@ -1,6 +1,5 @@
-// Package faults proves what the operator does when everything around it goes wrong: it is
-// killed at every write, its writes are refused, lost or answered by nobody, and it is shown
-// the past. Whatever it is, the end must be that of a run in which nothing went wrong.
+// Package faults tests the operator with injected faults: it is killed at every write, its writes are rejected or lose
+// their response, and it is served stale reads. The final state must always equal that of a run without faults.
 package faults
 
 import (
@@ -21,14 +20,14 @@ import (
 )
 
 var (
-	planCount  = flag.Int("plans", 56, "how many plans to play, drawn by chance; 0 for all")
-	seed       = flag.Uint64("seed", testutil.Seed(), "of everything that is drawn by chance")
-	replay     = flag.String("replay", "", "plays one plan, for example crash,upgrade,apply:deployments.apps/solo:1,before")
-	kindFilter = flag.String("kinds", "", "plays plans of some kinds only, separated by commas")
-	stepPrefix = flag.String("steps", "", "plays plans of steps only whose names begin so, data- for example")
-	workers    = flag.Int("workers", 6, "how many runs at once")
+	planCount  = flag.Int("plans", 56, "number of random plans to run; 0 for all")
+	seed       = flag.Uint64("seed", testutil.Seed(), "seed of all random choices")
+	replay     = flag.String("replay", "", "run one plan, for example crash,upgrade,apply:deployments.apps/solo:1,before")
+	kindFilter = flag.String("kinds", "", "comma-separated kinds of plans to run")
+	stepPrefix = flag.String("steps", "", "run only plans of steps with this name prefix, for example data-")
+	workers    = flag.Int("workers", 6, "number of concurrent runs")
 	update     = flag.Bool("update", false, "write testdata/writes.txt")
-	cleanRuns  = flag.Int("clean", 2, "how many clean runs to learn from")
+	cleanRuns  = flag.Int("clean", 2, "number of clean runs to learn the expected state from")
 )
 
 //go:embed testdata/writes.txt
@@ -36,7 +35,7 @@ var knownWrites string
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// TestPlans plays plans, by default a sample of less than two minutes.
+// TestPlans runs plans; the default sample takes less than two minutes.
 func TestPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
@@ -61,7 +60,7 @@ func TestPlans(t *testing.T) {
 	}
 	generated := generatePlans(writes, *seed)
 	p := newPool(selectPlans(t, generated), maxPlanAttempts())
-	needed := p.scenariosNeeded() // before anybody takes plans out
+	needed := p.scenariosNeeded() // before plans are taken
 	var group sync.WaitGroup
 	if !r.ready() {
 		group.Go(func() { r.learn(t, g, *cleanRuns, needed...) })
@@ -72,11 +71,11 @@ func TestPlans(t *testing.T) {
 	group.Wait()
 	p.printReport(t, generated, start)
 	if p.remaining > 0 {
-		t.Errorf("%d plans were not played", p.remaining)
+		t.Errorf("%d plans were not run", p.remaining)
 	}
 }
 
-// selectPlans returns the plans that this run is about.
+// selectPlans returns the plans of this run.
 func selectPlans(t *testing.T, plans []plan) []plan {
 	t.Helper()
 	if *replay != "" {
@@ -97,13 +96,13 @@ func selectPlans(t *testing.T, plans []plan) []plan {
 	return plans
 }
 
-// testNames of the tests of the battery that the kinds of plans are.
+// testNames are the row names of the kinds of plans.
 var testNames = map[string]string{
-	crash: "1 crash at every write", doubleCrash: "2 double crash", lostResponse: "3 lost reply", errorResponse: "4 error matrix",
-	staleRestart: "5 time travel", missedEvents: "6 unobserved", delayedEvents: "7 late events", expiredWatches: "9 relist in every step",
+	crash: "1 crash at every write", doubleCrash: "2 double crash", lostResponse: "3 lost response", errorResponse: "4 error matrix",
+	staleRestart: "5 stale restart", missedEvents: "6 missed events", delayedEvents: "7 delayed events", expiredWatches: "9 expired watches",
 }
 
-// planGroups are all that plans are counted in.
+// planGroups returns all groups by which plans are counted.
 func planGroups() []string {
 	all := slices.Clone(planKinds)
 	for _, kind := range planKinds {
@@ -112,7 +111,7 @@ func planGroups() []string {
 	return all
 }
 
-// printReport prints what was played, and leaves it where it can be read.
+// printReport prints the results and writes them to the report directory.
 func (p *pool) printReport(t *testing.T, generated []plan, start time.Time) {
 	counts := p.countByGroup()
 	fmt.Printf("%-30s %9s %6s %7s %7s %8s\n", "test", "generated", "run", "failed", "missed", "minutes")

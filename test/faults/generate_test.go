@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// staleRestartScopes are the moments of a step, in percent of its events, that a restart goes back to,
-// and whose past it is: a watch may lag behind for one kind and not for another.
+// staleRestartScopes are the points of a step, in percent of its events, to which a restart goes back, and the kinds
+// that are stale: a watch may lag for one kind and not for another.
 var (
 	staleRestartPercents = []int{0, 15, 30, 45, 60, 75, 90}
 	staleRestartScopes   = []string{"all", "apps", "children"}
 )
 
-// errorCodes are the answers of the error matrix.
+// errorCodes are the errors of the error matrix.
 var errorCodes = []string{"409", "403", "422", "429", "500", "reset"}
 
-// watchedResources that the operator watches; those of data, where there is some.
+// watchedResources are the resources that the operator watches, dataResources those of scenarios with data.
 var (
 	watchedResources = []string{
 		"appservices.apps.holdfast.dev", "appstacks.apps.holdfast.dev", "deployments.apps", "services", "jobs.batch",
@@ -41,8 +41,8 @@ func resourcesOf(step string) []string {
 	return watchedResources
 }
 
-// generatePlans makes every plan there is for these writes, by step. Of double crashes two are
-// drawn per write: all pairs would be tens of thousands.
+// generatePlans returns all plans for these writes by step. Of double crashes it selects two per write: all pairs would
+// be tens of thousands.
 func generatePlans(writes map[string][]string, seed uint64) []plan {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var plans []plan
@@ -78,8 +78,7 @@ func generatePlans(writes map[string][]string, seed uint64) []plan {
 
 func pick(rng *rand.Rand, values []string) string { return values[rng.IntN(len(values))] }
 
-// samplePlans draws n plans: as many of each step, so that few runs carry them,
-// and of each kind in turn.
+// samplePlans selects n plans: as many of each step, so that few runs are needed, and of each kind in turn.
 func samplePlans(plans []plan, n int, seed uint64) []plan {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	byStep := map[string][]plan{}
@@ -121,7 +120,7 @@ func samplePlans(plans []plan, n int, seed uint64) []plan {
 	return sampled
 }
 
-// parseWrites reads the list of all writes of the scenarios: lines of a step and a write.
+// parseWrites reads the list of writes: lines of a step and a write.
 func parseWrites(content string) (map[string][]string, error) {
 	writes := map[string][]string{}
 	for line := range strings.Lines(content) {

@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// TestIdleOperatorSendsNoRequests plays plans and then listens: an operator that has what it wants is silent.
-// Whatever went wrong before, it neither writes nor asks.
+// TestIdleOperatorSendsNoRequests runs plans and then checks that the operator sends neither reads nor writes once it is
+// idle.
 func TestIdleOperatorSendsNoRequests(t *testing.T) {
 	if !isLongRun() {
-		t.Skip("listens for minutes: make faults runs it; every plan listens for 3 s")
+		t.Skip("observes for minutes: make faults runs it; every plan observes for 3 s")
 	}
 	t.Parallel()
 	start := time.Now()
@@ -31,7 +31,7 @@ func TestIdleOperatorSendsNoRequests(t *testing.T) {
 	played := make([]int, len(failed))
 	runParallel(t, len(failed), func(t *testing.T, i int) {
 		w := newWorld(t, g)
-		for _, s := range scenario[:10] { // up to where everything is there
+		for _, s := range scenario[:10] { // up to the state with all objects
 			if s.name == "conflict" {
 				break
 			}
@@ -53,8 +53,7 @@ func TestIdleOperatorSendsNoRequests(t *testing.T) {
 		Measured: fmt.Sprintf("after %d plans: no request but watches, no resourceVersion changed for %s", played[0]+played[1], idlePeriod)})
 }
 
-// staysIdle says whether nothing is asked of the API server, and nothing changes, for a
-// while.
+// staysIdle reports whether there are no requests and no changes for a while.
 func (w *world) staysIdle(t *testing.T, idlePeriod time.Duration) bool {
 	t.Helper()
 	mark, err := w.cluster.log.Mark(t.Context(), w.cluster.plane.Config)
@@ -62,18 +61,18 @@ func (w *world) staysIdle(t *testing.T, idlePeriod time.Duration) bool {
 		t.Fatal(err)
 	}
 	before := w.resourceVersions()
-	time.Sleep(idlePeriod)
+	time.Sleep(idlePeriod) // no event shows that nothing happens
 	requests, err := w.cluster.log.WithSubstring(w.namespace).Since(t.Context(), w.cluster.plane.Config, mark)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unexpected := requests.By(w.operatorUser).Where(func(e *audit.Event) bool { return e.Verb != "watch" })
 	if len(unexpected) > 0 {
-		t.Errorf("the operator asks although nothing happens:\n%s", unexpected.Count())
+		t.Errorf("the idle operator sent requests:\n%s", unexpected.Count())
 	}
 	unchanged := maps.Equal(before, w.resourceVersions())
 	if !unchanged {
-		t.Errorf("resourceVersions have changed: %v, before %v", w.resourceVersions(), before)
+		t.Errorf("resourceVersions changed: got %v, want %v", w.resourceVersions(), before)
 	}
 	return unchanged && len(unexpected) == 0
 }

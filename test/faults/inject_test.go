@@ -14,30 +14,29 @@ import (
 )
 
 const (
-	// blindPeriod is how long the operator sees nothing, and how long it is left in the past.
+	// blindPeriod is the time for which events are held back or stale state is served.
 	blindPeriod = 2 * time.Second
-	// staleStartPeriod is how long it is left in the past of the beginning of a step: longer than the
-	// operator takes the answer to a write for newer than its cache.
+	// staleStartPeriod is the time for which the beginning of a step is served: longer than the time for which the
+	// operator trusts write responses over its cache.
 	staleStartPeriod = 12 * time.Second
-	// relistCount is how often a plan makes every watch expire.
+	// relistCount is the number of times a plan makes every watch expire.
 	relistCount = 8
 )
 
-// injectionFlag says whether a plan did what it was made for.
+// injectionFlag records whether the fault of a plan was injected.
 type injectionFlag struct{ atomic.Bool }
 
-// faultHooks is what goes wrong in a step. All of it may be nil.
+// faultHooks inject faults into a step. All of them may be nil.
 type faultHooks struct {
-	// beforeStep is called before the user acts.
+	// beforeStep runs before the user acts.
 	beforeStep func()
-	// duringStep is called when the user has acted, and returns when nothing goes wrong any
-	// more.
+	// duringStep runs after the user acted, and returns when no more faults are injected.
 	duringStep func(context.Context) error
-	// afterSettled is called when the step has settled, with the place of its first event.
+	// afterSettled runs when the step has settled, with the index of its first event.
 	afterSettled func(ctx context.Context, from int) error
 }
 
-// hooksFor makes a plan come true.
+// hooksFor returns the hooks that inject the fault of a plan.
 func (w *world) hooksFor(p plan, injected *injectionFlag) faultHooks {
 	injectAtWrites := func(f func(proxy.Write) *proxy.Fault) faultHooks {
 		return faultHooks{beforeStep: func() { w.injectFaults(f) }}
@@ -50,7 +49,7 @@ func (w *world) hooksFor(p plan, injected *injectionFlag) faultHooks {
 	case lostResponse:
 		return injectAtWrites(onceAtWrite(p.args[0], injected, &proxy.Fault{Code: http.StatusGatewayTimeout}))
 	case errorResponse:
-		code, _ := strconv.Atoi(p.args[1]) // 0 for a reset
+		code, _ := strconv.Atoi(p.args[1]) // 0 for reset
 		return injectAtWrites(onceAtWrite(p.args[0], injected, &proxy.Fault{SkipForward: true, Code: code, Reset: code == 0}))
 	case staleRestart:
 		return faultHooks{afterSettled: func(ctx context.Context, from int) error { return w.restartWithStaleState(ctx, p, from, injected) }}
@@ -67,7 +66,7 @@ func (w *world) hooksFor(p plan, injected *injectionFlag) faultHooks {
 			},
 		}
 	case delayedEvents:
-		ms, _ := strconv.Atoi(p.args[0]) // checked by nobody: 0 is no lag
+		ms, _ := strconv.Atoi(p.args[0]) // an invalid number means no delay
 		return faultHooks{
 			beforeStep: func() { w.proxy.DelayEvents(time.Duration(ms) * time.Millisecond) },
 			duringStep: func(ctx context.Context) error {
@@ -91,20 +90,20 @@ func (w *world) hooksFor(p plan, injected *injectionFlag) faultHooks {
 	}
 }
 
-// waitForWatches waits until the operator watches again. Between two tries client-go waits ever
-// longer, up to a minute when one list after the other is needed.
+// waitForWatches waits until the operator watches again. The backoff of client-go grows up to a minute after several
+// lists.
 func (w *world) waitForWatches(ctx context.Context, filter proxy.ResourceFilter, watches int) error {
 	for range 700 {
 		if w.proxy.OpenWatches(filter) >= watches {
-			w.lastWrite.Store(time.Now().UnixNano()) // what it sees now counts as new
+			w.lastWrite.Store(time.Now().UnixNano()) // events that it receives now count as new
 			return nil
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}
-	return fmt.Errorf("the operator watches %d of %d things", w.proxy.OpenWatches(filter), watches)
+	return fmt.Errorf("the operator has %d of %d watches", w.proxy.OpenWatches(filter), watches)
 }
 
-// restartWithStaleState starts the operator again and shows it the step as it was at some moment.
+// restartWithStaleState restarts the operator and serves the state at an earlier point of the step.
 func (w *world) restartWithStaleState(ctx context.Context, p plan, from int, injected *injectionFlag) error {
 	percent, err := strconv.Atoi(p.args[0])
 	if err != nil {
@@ -119,7 +118,7 @@ func (w *world) restartWithStaleState(ctx context.Context, p plan, from int, inj
 	}
 	timeline := oracle.NewTimeline(w.watcher.Events()[from:])
 	if len(timeline) == 0 {
-		return fmt.Errorf("nothing happened in the step")
+		return fmt.Errorf("the step has no events")
 	}
 	w.proxy.ServeStale(oracle.ResourceVersion(timeline[(len(timeline)-1)*percent/100]), filter)
 	w.crashAndRestart()
@@ -158,7 +157,7 @@ func (w *world) killFault(mode string, beforeKill ...func()) *proxy.Fault {
 	return &proxy.Fault{AfterResponse: kill}
 }
 
-// onceAtWrite strikes at one write.
+// onceAtWrite injects a fault at one write.
 func onceAtWrite(write string, injected *injectionFlag, f *proxy.Fault) func(proxy.Write) *proxy.Fault {
 	var used atomic.Bool
 	return func(w proxy.Write) *proxy.Fault {
@@ -172,7 +171,7 @@ func onceAtWrite(write string, injected *injectionFlag, f *proxy.Fault) func(pro
 	}
 }
 
-// crashAtNthWrite kills the operator at a write of its next life.
+// crashAtNthWrite kills the operator at the nth write after its restart.
 func (w *world) crashAtNthWrite(nth, mode string, injected *injectionFlag) {
 	var used atomic.Bool
 	w.injectFaults(func(write proxy.Write) *proxy.Fault {

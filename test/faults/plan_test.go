@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// plan is one thing that goes wrong in one step of a scenario. Its line plays it again:
+// plan is one fault in one step of a scenario. Its string form replays it:
 //
 //	crash,install-stack,apply:deployments.apps/shop-web:1,before
 type plan struct {
@@ -14,28 +14,27 @@ type plan struct {
 	args       []string
 }
 
-// The kinds of plans, and what their arguments are.
+// The kinds of plans and their arguments.
 const (
 	crash          = "crash"  // write, mode
-	doubleCrash    = "crash2" // write, mode, how many writes of the next life later, mode
-	lostResponse   = "lost"   // write: carried out, answered 504
-	errorResponse  = "error"  // write, code or reset: not carried out
-	staleRestart   = "travel" // how much of the step is shown (percent), whose past: a restart into the past
-	missedEvents   = "unseen" // resource: nothing is seen of it during the step
-	delayedEvents  = "lag"    // milliseconds: everything is seen late
-	expiredWatches = "relist" // every watch expires again and again
+	doubleCrash    = "crash2" // write, mode, number of the write after the restart, mode
+	lostResponse   = "lost"   // write: executed, but answered 504
+	errorResponse  = "error"  // write, code or reset: not executed
+	staleRestart   = "travel" // shown part of the step (percent), stale kinds: restart with stale state
+	missedEvents   = "unseen" // resource: its events are missed during the step
+	delayedEvents  = "lag"    // milliseconds: all events are delayed
+	expiredWatches = "relist" // every watch expires repeatedly
 )
 
 var planKinds = []string{crash, doubleCrash, lostResponse, errorResponse, staleRestart, missedEvents, delayedEvents, expiredWatches}
 
-// crashModes of a crash.
 var crashModes = []string{"before", "unanswered", "after"}
 
 func (p plan) String() string {
 	return strings.Join(append([]string{p.kind, p.step}, p.args...), ",")
 }
 
-// group is what a plan is counted with: those of its kind that are about data, or not.
+// group is the group by which a plan is counted: its kind, with or without data.
 func (p plan) group() string {
 	if isDataStep(p.step) {
 		return p.kind + dataSuffix
@@ -48,10 +47,10 @@ const dataSuffix = ", data"
 func parsePlan(line string) (plan, error) {
 	fields := strings.Split(strings.TrimSpace(line), ",")
 	if len(fields) < 2 || !slices.Contains(planKinds, fields[0]) {
-		return plan{}, fmt.Errorf("%q is no plan: it begins with one of %s and a step", line, strings.Join(planKinds, ", "))
+		return plan{}, fmt.Errorf("%q is not a plan: it must begin with one of %s and a step", line, strings.Join(planKinds, ", "))
 	}
 	if scenarioOf(fields[1]) == nil {
-		return plan{}, fmt.Errorf("there is no step %q", fields[1])
+		return plan{}, fmt.Errorf("unknown step %q", fields[1])
 	}
 	want := map[string]int{crash: 2, doubleCrash: 4, lostResponse: 1, errorResponse: 2, staleRestart: 2, missedEvents: 1, delayedEvents: 1, expiredWatches: 0}[fields[0]]
 	if len(fields)-2 != want {

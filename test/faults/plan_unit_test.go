@@ -15,13 +15,13 @@ func TestParsePlan(t *testing.T) {
 	} {
 		p, err := parsePlan(line)
 		if err != nil || p.String() != line {
-			t.Errorf("%s is read as %s, %v", line, p, err)
+			t.Errorf("parse %s: got %s, %v", line, p, err)
 		}
 	}
 	for line, want := range map[string]string{
-		"boom,upgrade,x":       "is no plan",
-		"crash":                "is no plan",
-		"crash,nowhere,x,y":    `no step "nowhere"`,
+		"boom,upgrade,x":       "is not a plan",
+		"crash":                "is not a plan",
+		"crash,nowhere,x,y":    `unknown step "nowhere"`,
 		"crash,upgrade,x":      "has 2 arguments",
 		"relist,upgrade,extra": "has 0 arguments",
 	} {
@@ -31,8 +31,8 @@ func TestParsePlan(t *testing.T) {
 	}
 }
 
-// TestGenerateIsCompleteAndRepeatable sees that every write meets every way to go wrong, and that a seed draws the
-// same plans again.
+// TestGenerateIsCompleteAndRepeatable checks that every write has plans of every kind, and that a seed determines the
+// sample.
 func TestGenerateIsCompleteAndRepeatable(t *testing.T) {
 	writes := map[string][]string{"upgrade": {"a", "b"}, "scale": {"c"}}
 	plans := generatePlans(writes, 7)
@@ -51,7 +51,7 @@ func TestGenerateIsCompleteAndRepeatable(t *testing.T) {
 		t.Error(diff)
 	}
 	if len(distinct) != len(plans) {
-		t.Errorf("%d of %d plans are different", len(distinct), len(plans))
+		t.Errorf("got %d distinct plans of %d, want all distinct", len(distinct), len(plans))
 	}
 	lines := func(plans []plan) (all []string) {
 		for _, p := range plans {
@@ -70,13 +70,13 @@ func TestGenerateIsCompleteAndRepeatable(t *testing.T) {
 		distinct[p.String()] = true
 	}
 	if len(distinct) != 56 || byStep["upgrade"] != 2 || byStep["delete-again"] != 2 || byStep["data-grow"] != 2 {
-		t.Errorf("%d different plans, by step %v", len(distinct), byStep)
+		t.Errorf("got %d distinct plans, by step %v", len(distinct), byStep)
 	}
 	if diff := cmp.Diff(lines(sampled), lines(samplePlans(plans, 56, 7))); diff != "" {
 		t.Error(diff)
 	}
 	if got := len(samplePlans(plans, len(plans)+1, 7)); got != len(plans) {
-		t.Errorf("drew %d of %d plans", got, len(plans))
+		t.Errorf("got a sample of %d plans, want %d", got, len(plans))
 	}
 }
 
@@ -86,7 +86,7 @@ func TestWritesFileCoversAllSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(knownWrites, formatWrites(writes)); diff != "" {
-		t.Errorf("testdata/writes.txt has steps that no scenario has, or another order: %s", diff)
+		t.Errorf("testdata/writes.txt has unknown steps or another order: %s", diff)
 	}
 	for _, s := range allSteps() {
 		if len(writes[s.name]) == 0 {
@@ -95,15 +95,14 @@ func TestWritesFileCoversAllSteps(t *testing.T) {
 	}
 }
 
-// TestPoolForgetsNoPlan sees that no plan is forgotten.
-func TestPoolForgetsNoPlan(t *testing.T) {
+func TestPoolKeepsUnrunPlans(t *testing.T) {
 	plans := []plan{{expiredWatches, "scale", nil}, {expiredWatches, "edge", nil}, {delayedEvents, "scale", []string{"1"}}}
 	p := newPool(plans, 1)
 	_, first := p.takePlans()
 	if diff := cmp.Diff(map[string]string{"scale": "relist,scale", "edge": "relist,edge"}, planLines(first)); diff != "" {
 		t.Error(diff)
 	}
-	// The run ended in scale: edge was not played.
+	// The run ended in step scale, so that step edge did not run.
 	p.recordResult(t, planResult{plan: first["scale"]})
 	delete(first, "scale")
 	p.requeue(first)
@@ -115,11 +114,11 @@ func TestPoolForgetsNoPlan(t *testing.T) {
 		p.recordResult(t, planResult{plan: plan, notInjected: plan.kind == expiredWatches})
 	}
 	if _, rest := p.takePlans(); p.remaining != 0 || len(rest) != 0 {
-		t.Errorf("%d plans left", p.remaining)
+		t.Errorf("got %d remaining plans", p.remaining)
 	}
 	counts := p.countByGroup()
 	if counts[expiredWatches].run != 2 || len(counts[expiredWatches].notInjected) != 1 || counts[delayedEvents].run != 1 {
-		t.Errorf("counted %+v %+v", counts[expiredWatches], counts[delayedEvents])
+		t.Errorf("got counts %+v %+v", counts[expiredWatches], counts[delayedEvents])
 	}
 }
 

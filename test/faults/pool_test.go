@@ -9,32 +9,31 @@ import (
 	"time"
 )
 
-// pool hands out plans to runs: one run of a scenario carries a plan in each of its
-// steps. Every step begins where the step before has been shown to end as in a clean run,
-// so a plan starts as if it were alone.
+// pool assigns plans to runs: a run of a scenario executes one plan per step. A step starts only after the previous one
+// has reached the state of a clean run, so that plans are independent.
 type pool struct {
 	mu                sync.Mutex
 	pending           map[string][]plan
 	attempts          map[string]int
-	maxAttempts       int // how often one is tried that finds nothing to strike
+	maxAttempts       int // attempts for a plan whose fault is not injected
 	remaining         int
 	results           []planResult
-	unplannedFailures int // steps that went wrong although nothing was planned to
+	unplannedFailures int // failed steps without a planned fault
 }
 
-// maxUnplannedFailures is how many of those end everything: there is nothing left to compare with.
+// maxUnplannedFailures stops the run: without clean steps there is nothing to compare with.
 const maxUnplannedFailures = 5
 
-// planResult is what became of a plan.
+// planResult is the result of a plan.
 type planResult struct {
 	plan        plan
-	notInjected bool // it found nothing to strike
+	notInjected bool // the planned write did not occur
 	failure     string
 	duration    time.Duration
 }
 
-// maxPlanAttempts is how often a plan is tried that found nothing to strike: not every run makes the
-// same writes. Of a sample nobody misses one.
+// maxPlanAttempts is the number of attempts for a plan whose fault is not injected: not every run makes the same writes.
+// A sample does not need to be complete.
 func maxPlanAttempts() int {
 	if *planCount > 0 && *replay == "" {
 		return 1
@@ -50,8 +49,8 @@ func newPool(plans []plan, maxAttempts int) *pool {
 	return p
 }
 
-// takePlans takes one plan for each step of the scenario that has most of them left; none is
-// left when it is empty.
+// takePlans takes one plan for each step of the scenario with the most remaining plans; an empty map means none are
+// left.
 func (p *pool) takePlans() (steps []step, taken map[string]plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +72,7 @@ func (p *pool) takePlans() (steps []step, taken map[string]plan) {
 	return steps, taken
 }
 
-// runsNeeded is how many runs of a scenario the plans that wait need.
+// runsNeeded returns the number of runs of a scenario that its pending plans need.
 func (p *pool) runsNeeded(steps []step) int {
 	n := 0
 	for _, s := range steps {
@@ -82,14 +81,14 @@ func (p *pool) runsNeeded(steps []step) int {
 	return n
 }
 
-// scenariosNeeded are those that the plans need.
+// scenariosNeeded returns the scenarios with pending plans.
 func (p *pool) scenariosNeeded() [][]step {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(scenarios), func(s []step) bool { return p.runsNeeded(s) == 0 })
 }
 
-// requeue returns plans that were not played.
+// requeue returns plans that were not run.
 func (p *pool) requeue(plans map[string]plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +97,7 @@ func (p *pool) requeue(plans map[string]plan) {
 	}
 }
 
-// recordResult notes what became of a plan. One that has missed waits for another run.
+// recordResult records the result of a plan. A plan whose fault was not injected is retried in another run.
 func (p *pool) recordResult(t *testing.T, r planResult) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,15 +111,15 @@ func (p *pool) recordResult(t *testing.T, r planResult) {
 	p.results = append(p.results, r)
 	if r.failure != "" {
 		text := fmt.Sprintf("FAILED %s\n  %s", line, strings.ReplaceAll(r.failure, "\n", "\n  "))
-		fmt.Println(text) // at once: a run of an hour is not waited for to its end
+		fmt.Println(text) // at once, not only at the end of a long run
 		t.Error(text)
 	}
 	if n := len(p.results); n%25 == 0 {
-		fmt.Printf("%s  %d plans played, %d left\n", time.Now().Format("15:04:05"), n, p.remaining)
+		fmt.Printf("%s  %d plans run, %d left\n", time.Now().Format("15:04:05"), n, p.remaining)
 	}
 }
 
-// runWorker plays until no plan is left.
+// runWorker runs plans until none are left.
 func (p *pool) runWorker(t *testing.T, g *testCluster, r *reference, worker int) {
 	for run := 0; ; run++ {
 		steps, plans := p.takePlans()
@@ -133,8 +132,8 @@ func (p *pool) runWorker(t *testing.T, g *testCluster, r *reference, worker int)
 	}
 }
 
-// runScenario plays a scenario up to the last step that has a plan. It ends early when a step
-// goes wrong: what follows would only repeat that.
+// runScenario runs a scenario up to the last step with a plan. It stops at a failed step, because later steps would
+// fail, too.
 func (p *pool) runScenario(t *testing.T, g *testCluster, r *reference, steps []step, plans map[string]plan) {
 	defer func() { p.requeue(plans) }()
 	w := newWorld(t, g)
@@ -173,7 +172,7 @@ func (p *pool) runScenario(t *testing.T, g *testCluster, r *reference, steps []s
 		case current.planned:
 			p.recordResult(t, current.result)
 		case current.result.failure != "":
-			text := fmt.Sprintf("FAILED %s, in which nothing was planned to go wrong: %s", current.step, current.result.failure)
+			text := fmt.Sprintf("FAILED %s without a planned fault: %s", current.step, current.result.failure)
 			fmt.Println(text)
 			t.Error(text)
 			p.mu.Lock()
@@ -183,7 +182,7 @@ func (p *pool) runScenario(t *testing.T, g *testCluster, r *reference, steps []s
 	}
 }
 
-// stepRun is a step that was played.
+// stepRun is an executed step.
 type stepRun struct {
 	step       string
 	planned    bool
@@ -198,7 +197,7 @@ func (p *stepRun) compareWith(r *reference) {
 	}
 }
 
-// countByGroup counts results by kind of plan, those of data apart.
+// countByGroup counts results by kind of plan, with data separately.
 func (p *pool) countByGroup() map[string]*groupCount {
 	counts := map[string]*groupCount{}
 	for _, r := range p.results {

@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// TestRelistStorm makes all watches expire again and again during the whole scenario, while
-// etcd forgets its past: the operator has to find out from lists what it has missed,
-// deletions above all.
+// TestRelistStorm repeatedly expires all watches during the whole scenario while etcd is compacted: the operator must
+// detect missed events with lists, above all deletions.
 func TestRelistStorm(t *testing.T) {
 	if !isLongRun() {
 		t.Skip("takes minutes: make faults runs it; the sample of plans has relists")
@@ -33,7 +32,7 @@ func TestRelistStorm(t *testing.T) {
 		m, err := w.runStep(t.Context(), s, faultHooks{duringStep: func(ctx context.Context) error {
 			all := w.proxy.OpenWatches(nil)
 			for range relistCount {
-				if compactEtcd(ctx, g, w) == nil { // refused when nothing has happened since
+				if compactEtcd(ctx, g, w) == nil { // rejected if nothing changed since the last compaction
 					compacted++
 				}
 				expired += w.proxy.ExpireWatches(nil)
@@ -47,18 +46,18 @@ func TestRelistStorm(t *testing.T) {
 			break
 		}
 		if diff := r.compare(s.name, m); len(diff) > 0 {
-			t.Errorf("%s is divergent:\n  %s", s.name, strings.Join(diff, "\n  "))
+			t.Errorf("%s: divergent:\n  %s", s.name, strings.Join(diff, "\n  "))
 			failed++
 		}
 	}
 	if expired < 100 || compacted < len(scenario) {
-		t.Errorf("only %d watches expired, and etcd was compacted %d times", expired, compacted)
+		t.Errorf("only %d watches expired and %d etcd compactions", expired, compacted)
 	}
 	report.WriteTimed(t, start, report.Row{Test: "9 relist storm", Generated: len(scenario), Run: len(scenario), Failed: failed,
 		Measured: fmt.Sprintf("%d watches expired and etcd was compacted %d times during one scenario", expired, compacted)})
 }
 
-// compactEtcd lets etcd forget everything before now.
+// compactEtcd compacts all revisions before the current one.
 func compactEtcd(ctx context.Context, g *testCluster, w *world) error {
 	var list corev1.ConfigMapList
 	if err := w.List(ctx, &list); err != nil {

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// quietPeriod is how long nobody may change anything until a step counts as settled.
+	// quietPeriod without changes means that a step has settled.
 	quietPeriod = 3 * time.Second
-	// settleTimeout is how long that may take after the last fault.
+	// settleTimeout is the maximum time until a step settles after the last fault.
 	settleTimeout = 45 * time.Second
 )
 
-// stepResult is what a world was like when a step had settled.
+// stepResult is the state after a step has settled.
 type stepResult struct {
 	snapshot oracle.Snapshot
 	counts   oracle.Counts
-	// writes are those of the operator during the step, as a plan names them.
+	// writes are the operator's writes during the step, as named in plans.
 	writes []string
 }
 
-// runStep plays a step with something going wrong and returns what became of it. An error says
-// that it never settled, or that something happened that must not.
+// runStep runs a step with faults and returns the result. It fails if the step does not settle or an invariant is
+// violated.
 func (w *world) runStep(ctx context.Context, s step, hooks faultHooks) (stepResult, error) {
 	from := len(w.watcher.Events())
 	mark, err := w.cluster.log.Mark(ctx, w.cluster.plane.Config)
@@ -57,17 +57,17 @@ func (w *world) runStep(ctx context.Context, s step, hooks faultHooks) (stepResu
 	if err := s.run(w.user, ctx); err != nil {
 		return stepResult{}, fmt.Errorf("the user cannot %s: %w", s.name, err)
 	}
-	w.lastWrite.Store(time.Now().UnixNano()) // what the user did counts too
+	w.lastWrite.Store(time.Now().UnixNano()) // changes by the user count, too
 	err = w.injectAndSettle(ctx, s, hooks, from)
 	writesMu.Lock()
 	defer writesMu.Unlock()
 	m := stepResult{writes: writes}
-	// What is unsafe says more than that something is stuck, which often follows from it.
+	// Report violations first: a stuck step is often a consequence.
 	err = errors.Join(w.checkInvariants(ctx, &m, from, mark), err)
 	return m, err
 }
 
-// injectAndSettle lets things go wrong, and waits until the step has settled all the same.
+// injectAndSettle injects faults and waits until the step has settled.
 func (w *world) injectAndSettle(ctx context.Context, s step, hooks faultHooks, from int) error {
 	if hooks.duringStep != nil {
 		if err := hooks.duringStep(ctx); err != nil {
@@ -83,7 +83,7 @@ func (w *world) injectAndSettle(ctx context.Context, s step, hooks faultHooks, f
 	return w.waitSettled(ctx, s)
 }
 
-// checkInvariants takes a picture and looks for what must never happen.
+// checkInvariants takes a snapshot and checks the invariants.
 func (w *world) checkInvariants(ctx context.Context, m *stepResult, from int, mark audit.Position) error {
 	state := w.watcher.State()
 	events := state.Events()
@@ -107,7 +107,7 @@ func (w *world) checkInvariants(ctx context.Context, m *stepResult, from int, ma
 	return nil
 }
 
-// waitSettled waits until a step has had its effect and nobody changes anything any more.
+// waitSettled waits for the expected state of a step and a period without changes.
 func (w *world) waitSettled(ctx context.Context, s step) error {
 	deadline := time.Now().Add(settleTimeout)
 	for {
@@ -116,14 +116,14 @@ func (w *world) waitSettled(ctx context.Context, s step) error {
 		for app, want := range s.want {
 			kind, name, _ := strings.Cut(app, "/")
 			if got := observedStatus(state, w.namespace, kind, name); got != want {
-				missing = append(missing, fmt.Sprintf("%s is %s instead of %s", app, got, want))
+				missing = append(missing, fmt.Sprintf("%s is %s, want %s", app, got, want))
 			}
 		}
 		if hasTerminatingPod(state) {
-			missing = append(missing, "a pod is still on its way out")
+			missing = append(missing, "a pod is still terminating")
 		}
 		if orphan := findOrphan(state); orphan != "" {
-			missing = append(missing, orphan+" has no owner any more and is still there")
+			missing = append(missing, orphan+" is not deleted with its owner")
 		}
 		last := w.lastChange(state)
 		if len(missing) == 0 && time.Since(last) > quietPeriod {
@@ -136,11 +136,11 @@ func (w *world) waitSettled(ctx context.Context, s step) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // no event shows that nothing changes
 	}
 }
 
-// lastChange is when the operator last asked for a change, or anybody made one.
+// lastChange returns the time of the last write of the operator or change of an object.
 func (w *world) lastChange(s watcher.State) time.Time {
 	last := time.Unix(0, w.lastWrite.Load())
 	if e, ok := s.Last(); ok && e.ObservedAt.After(last) {
@@ -149,18 +149,18 @@ func (w *world) lastChange(s watcher.State) time.Time {
 	return last
 }
 
-// reference is what clean runs of scenarios have in common, by step.
+// reference is the expected state of each step, learned from clean runs.
 type reference struct {
 	learned, failed atomic.Bool
 	states          map[string]oracle.Reference
 	counts          map[string][]oracle.Counts
-	// writes are all that any of them made.
+	// writes are the writes of all clean runs.
 	writes map[string][]string
 }
 
 func (r *reference) ready() bool { return r.learned.Load() }
 
-// learn plays scenarios without faults, each a few times at once.
+// learn runs scenarios without faults, each several times in parallel.
 func (r *reference) learn(t *testing.T, g *testCluster, runs int, selected ...[]step) {
 	t.Helper()
 	r.states, r.counts, r.writes = map[string]oracle.Reference{}, map[string][]oracle.Counts{}, map[string][]string{}
@@ -184,7 +184,7 @@ func (r *reference) learn(t *testing.T, g *testCluster, runs int, selected ...[]
 	r.learned.Store(true)
 }
 
-// combineRuns finds what runs of one scenario have in common, if all came to its end.
+// combineRuns learns from the runs of one scenario if all completed.
 func (r *reference) combineRuns(t *testing.T, steps []step, runs [][]stepResult) bool {
 	t.Helper()
 	var all []oracle.Reference
@@ -214,10 +214,9 @@ func (r *reference) combineRuns(t *testing.T, steps []step, runs [][]stepResult)
 	return true
 }
 
-// variableFields are the fields that differ by what was seen first although clean runs may agree. A
-// component that needs a database is held back for a moment when the database is not yet seen
-// to be ready under its new name; that costs one more write of its annotations, which the
-// ReplicaSet before keeps.
+// variableFields returns fields that depend on the order of events although clean runs may agree. A dependent of a
+// renamed database waits if the database is not yet observed to be ready under its new name; this takes an additional
+// write of its annotations, which the previous ReplicaSet keeps.
 func variableFields(steps []step) []string {
 	if !isDataStep(steps[0].name) {
 		return nil
@@ -226,7 +225,7 @@ func variableFields(steps []step) []string {
 		"ReplicaSet.metadata.annotations.apps.holdfast.dev/previous-depends-on", "ReplicaSet.metadata.managedFields.kube-controller-manager Update "}
 }
 
-// runParallel runs parts of a test at once, each as a test of its own.
+// runParallel runs n parallel subtests.
 func runParallel(t *testing.T, n int, f func(t *testing.T, i int)) {
 	t.Helper()
 	done := make(chan bool)
@@ -241,11 +240,11 @@ func runParallel(t *testing.T, n int, f func(t *testing.T, i int)) {
 	}
 }
 
-// compare says how a moment differs from clean runs.
+// compare returns the differences to clean runs.
 func (r *reference) compare(step string, m stepResult) []string {
 	for !r.ready() {
 		if r.failed.Load() {
-			return []string{"there is no clean run to compare with"}
+			return []string{"no clean run to compare with"}
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

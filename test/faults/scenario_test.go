@@ -14,13 +14,13 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// step is one thing that a user does, and what must become of it. The steps of a scenario
-// follow each other; every plan strikes in one of them.
+// step is a user action and its expected result. The steps of a scenario depend on each other; a plan injects a fault
+// into one of them.
 type step struct {
 	name string
 	run  func(*user, context.Context) error
-	// want is the Ready condition of each application as "status/reason", "gone" for none;
-	// of anything else it is whether it is there.
+	// want is the Ready condition of each application as "status/reason", or "gone"; for other objects it is whether
+	// they exist.
 	want map[string]string
 }
 
@@ -31,13 +31,13 @@ const (
 	present            = "there"
 )
 
-// user acts on one namespace.
+// user changes objects in one namespace.
 type user struct {
 	client.Client
 	namespace string
 }
 
-// wantOnly is the step for those who care for one application.
+// wantOnly returns the step with the expected result of one application only.
 func (s step) wantOnly(app string) step {
 	s.want = map[string]string{app: s.want[app]}
 	return s
@@ -45,14 +45,13 @@ func (s step) wantOnly(app string) step {
 
 var bothReady = map[string]string{"AppService/solo": readyStatus, "AppStack/shop": readyStatus}
 
-// scenarios are all there are. Their steps have different names, so a plan says by its step
-// which one it belongs to.
+// scenarios are all scenarios. Step names are unique, so that a plan identifies its scenario by its step.
 var scenarios = [][]step{scenario, dataScenario, databaseScenario}
 
-// allSteps are those of all scenarios.
+// allSteps returns the steps of all scenarios.
 func allSteps() []step { return slices.Concat(scenarios...) }
 
-// scenarioOf is the one that has a step; nil is none.
+// scenarioOf returns the scenario with a step, or nil.
 func scenarioOf(name string) []step {
 	for _, steps := range scenarios {
 		if slices.ContainsFunc(steps, func(s step) bool { return s.name == name }) {
@@ -62,7 +61,7 @@ func scenarioOf(name string) []step {
 	return nil
 }
 
-// scenario is what every user of an operator does sooner or later.
+// scenario contains common user actions.
 var scenario = []step{
 	{"install-service", (*user).installService, map[string]string{"AppService/solo": readyStatus}},
 	{"install-stack", (*user).installStack, bothReady},
@@ -144,7 +143,7 @@ func (u *user) installService(ctx context.Context) error {
 		&corev1.ConfigMap{ObjectMeta: u.objectMeta("settings"), Data: map[string]string{"COLOR": "red"}}, app)
 }
 
-// shopStack is of four: a store, a job that prepares it, and two that need both.
+// shopStack has four components: a store, a job that prepares it, and two dependents.
 func (u *user) shopStack() *appsapi.AppStack {
 	port := []appsapi.Port{{Name: "http", Port: 80}}
 	stack := &appsapi.AppStack{ObjectMeta: u.objectMeta("shop")}
@@ -161,15 +160,14 @@ func (u *user) shopStack() *appsapi.AppStack {
 
 func (u *user) installStack(ctx context.Context) error { return u.create(ctx, u.shopStack()) }
 
-// installAll is for what was deleted: its ConfigMaps and Secrets have stayed.
+// installAll reinstalls deleted applications; their ConfigMaps and Secrets still exist.
 func (u *user) installAll(ctx context.Context) error {
 	app := &appsapi.AppService{ObjectMeta: u.objectMeta("solo")}
 	app.Spec.ContainerSpec = containerSpec("shop/solo:1")
 	return u.create(ctx, app, u.shopStack())
 }
 
-// editSpecs changes the specs. Components are found by name; a name that is taken out of the map
-// is taken out of the spec.
+// editSpecs changes the specs. Components are found by name; a deleted map entry removes the component.
 func (u *user) editSpecs(ctx context.Context, service func(*appsapi.AppService), stack func(map[string]*appsapi.Component)) error {
 	if service != nil {
 		app := &appsapi.AppService{ObjectMeta: u.objectMeta("solo")}
@@ -199,7 +197,7 @@ func (u *user) editSpecs(ctx context.Context, service func(*appsapi.AppService),
 			components = append(components, app.Spec.Components[i])
 		}
 	}
-	for name, c := range byName { // what is new
+	for name, c := range byName { // added components
 		if !slices.ContainsFunc(components, func(k appsapi.Component) bool { return k.Name == name || k.RenamedFrom == name }) {
 			components = append(components, *c)
 		}
@@ -217,7 +215,7 @@ func (u *user) changeConfig(ctx context.Context) error {
 	return u.Update(ctx, password)
 }
 
-// createNameConflict lets somebody else have the name of a component that comes later.
+// createNameConflict creates a foreign object with the name of a later component.
 func (u *user) createNameConflict(ctx context.Context) error {
 	labels := map[string]string{"app": "theirs"}
 	foreign := &appsv1.Deployment{ObjectMeta: u.objectMeta("shop-cache"), Spec: appsv1.DeploymentSpec{

@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// seededBug is a mistake that operators are known for, put into ours: a piece of its source is
-// replaced while it is built. plans are what has to bring it to light; none means that the
-// scenario alone does.
+// seededBug is a typical operator bug that is patched into the source at build time. plans must detect it; without plans
+// the scenario alone must.
 type seededBug struct {
 	name                  string
 	file                  string
@@ -26,55 +25,54 @@ type seededBug struct {
 }
 
 var seededBugs = []seededBug{
-	{"adopts without looking whose it is", "internal/ownership/ownership.go",
-		`case live.GetAnnotations()[appsapi.AnnotationAdopt] == "true":`, `case true:`, nil},
+	{"adopts objects of other owners", "internal/ownership/ownership.go",
+		`case live.GetAnnotations()[owner.Keys.Adopt] == "true":`, `case true:`, nil},
 	{"creates without a precondition", "internal/apply/apply.go",
 		`const createOnly = "1"`, `const createOnly = ""`, nil},
-	{"prunes before what takes its place is ready", "internal/rollout/prune.go",
+	{"prunes before the replacement is ready", "internal/rollout/prune.go",
 		`message, optional := p.removalBlocker(l)`, `message, optional := "", false`, nil},
 	{"deletes without a precondition", "internal/apply/remove.go",
 		`uid, resourceVersion := current.GetUID(), current.GetResourceVersion()
 	err = a.writer.Delete(ctx, current, client.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},`,
 		`uid := current.GetUID()
 	err = a.writer.Delete(ctx, current,`, nil},
-	{"reports from a status that is behind", "internal/health/deployment.go",
+	{"trusts an outdated status", "internal/health/deployment.go",
 		`case d.Status.ObservedGeneration < d.Generation:`, `case false:`, nil},
-	{"creates again after a timeout without looking", "internal/apply/revisions.go",
+	{"creates again after a timeout without a check", "internal/apply/revisions.go",
 		`	if !apierrors.IsAlreadyExists(err) {`,
 		`	if apierrors.IsTimeout(err) {
 		revision.Name, revision.ResourceVersion = revision.Name+"-again", ""
-		return revision, a.writer.Create(ctx, revision, client.FieldOwner(appsapi.FieldManager))
+		return revision, a.writer.Create(ctx, revision, client.FieldOwner(owner.Keys.FieldManager))
 	}
 	if !apierrors.IsAlreadyExists(err) {`, []string{"lost,install-stack,create:controllerrevisions.apps:1"}},
-	{"asks again after a minute instead of watching", "engine/setup.go",
-		`for _, child := range managercache.ChildKinds {
-		b.Watches(`, `for _, child := range managercache.ChildKinds[1:] {
+	{"polls instead of watching", "internal/reconcile/setup.go",
+		`for _, child := range childKinds.Required {
+		b.Watches(`, `for _, child := range childKinds.Required[1:] {
 		b.Watches(`, nil},
-	{"runs a job again for every change", "internal/desired/job.go",
+	{"reruns a job for every change", "internal/desired/job.go",
 		`d.JobSpecHash = jobSpecHash(*c.Job)`, `d.JobSpecHash = digest([]byte(fmt.Sprint(jobSpecHash(*c.Job), rc.Generation)))[:specHashLength]`, nil},
-	{"believes its first list of applications", "engine/staleness.go",
+	{"trusts its first list of applications", "internal/reconcile/execute/staleness.go",
 		`	if isNew || `, `	if true || isNew || `, []string{"travel,upgrade,0,apps"}},
-	{"forgets that an answer was lost", "internal/apply/apply.go",
+	{"ignores a lost response", "internal/apply/apply.go",
 		`a.childCache.resetDesiredGeneration(k, owner.UID)`, `_ = k`, []string{"lost,upgrade,apply:deployments.apps/solo:1", "lost,upgrade,apply:deployments.apps/shop-api:1"}},
 }
 
-// seededDataBugs are those that only data shows.
+// seededDataBugs are bugs that only affect data.
 var seededDataBugs = []seededBug{
-	{"deletes data that is to be kept", "engine/data.go",
-		`return r.kind.DeletionPolicy != nil && r.kind.DeletionPolicy(app) == appsapi.DeletionDelete`, `return true`, nil},
-	{"deletes the password before what it opens", "internal/rollout/teardown.go",
+	{"deletes retained data", "internal/reconcile/execute/kind.go",
+		`return k.DeletionPolicy != nil && k.DeletionPolicy(app) == appsapi.DeletionDelete`, `return true`, nil},
+	{"deletes the password before the volume", "internal/rollout/teardown.go",
 		`return k.Claim == nil && slices`, `return false && slices`,
 		[]string{"error,data-delete-for-good,delete:persistentvolumeclaims/data-vault-db-0:1,500"}},
-	{"grows by replacing pods", "internal/apply/retained.go",
+	{"replaces pods on volume expansion", "internal/apply/remove.go",
 		`, client.PropagationPolicy(metav1.DeletePropagationOrphan))`, `)`, nil},
-	{"does not look for what was kept", "internal/desired/retained.go",
+	{"ignores retained data", "internal/desired/retained.go",
 		`		if k.BelongsTo(owner) {`, `		if k.BelongsTo(owner) && !k.MarkedRetained() {`, nil},
-	{"lets claims go with their set", "internal/desired/statefulset.go",
+	{"deletes claims with their StatefulSet", "internal/desired/statefulset.go",
 		`WithWhenDeleted(appsv1.RetainPersistentVolumeClaimRetentionPolicyType)`, `WithWhenDeleted(appsv1.DeletePersistentVolumeClaimRetentionPolicyType)`, nil},
 }
 
-// TestSeededBugsMatchSource finds a mistake whose place in the source has changed, long before somebody
-// plays them all.
+// TestSeededBugsMatchSource detects outdated patches without running them.
 func TestSeededBugsMatchSource(t *testing.T) {
 	root, err := operator.RepoRoot()
 	if err != nil {
@@ -86,13 +84,12 @@ func TestSeededBugsMatchSource(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Count(string(source), b.original) != 1 {
-			t.Errorf("%s: %s does not have exactly once\n%s", b.name, b.file, b.original)
+			t.Errorf("%s: %s does not contain exactly once:\n%s", b.name, b.file, b.original)
 		}
 	}
 }
 
-// TestSeededBugs builds the operator with one mistake after the other, and sees that each
-// is found: an oracle that has never said no proves nothing.
+// TestSeededBugs builds the operator with one bug at a time and checks that the oracles detect it.
 func TestSeededBugs(t *testing.T) {
 	if !isLongRun() {
 		t.Skip("builds the operator a dozen times: make faults runs it")
@@ -102,7 +99,7 @@ func TestSeededBugs(t *testing.T) {
 	r := &reference{}
 	r.learn(t, g, 2, scenarios...)
 	if !r.ready() {
-		t.Fatal("there is no clean run to compare with: everything would count as found")
+		t.Fatal("no clean run to compare with: every bug would count as found")
 	}
 	for i, b := range slices.Concat(seededBugs, seededDataBugs) {
 		steps := scenario
@@ -110,13 +107,13 @@ func TestSeededBugs(t *testing.T) {
 			steps = dataScenario
 		}
 		t.Run(strings.ReplaceAll(b.name, " ", "-"), func(t *testing.T) {
-			binary := b.build(t) // one after the other
+			binary := b.build(t) // builds are sequential
 			t.Parallel()
 			start := time.Now()
 			evidence := b.runUntilFound(t, g.withBinary(binary), r, steps)
 			row := report.Row{Test: "seeded: " + b.name, Generated: 1, Run: 1, Measured: evidence}
 			if evidence == "" {
-				t.Error("was not found")
+				t.Error("bug was not found")
 				row.Failed = 1
 			} else {
 				t.Logf("found after %.1f s: %s", time.Since(start).Seconds(), evidence)
@@ -126,7 +123,7 @@ func TestSeededBugs(t *testing.T) {
 	}
 }
 
-// runUntilFound plays a scenario with the plans of a bug and returns what was seen of it, or "".
+// runUntilFound runs a scenario with the plans of a bug and returns the evidence, or "".
 func (b seededBug) runUntilFound(t *testing.T, g *testCluster, r *reference, steps []step) string {
 	plans := map[string][]plan{}
 	for _, line := range b.plans {
@@ -157,13 +154,13 @@ func (b seededBug) runUntilFound(t *testing.T, g *testCluster, r *reference, ste
 	return ""
 }
 
-// firstViolation is the sentence that says most: that of the first violation, if there is one.
+// firstViolation returns the first violation of an error, if there is one.
 func firstViolation(text string) string {
 	lines := strings.Split(text, "\n")
 	return strings.TrimSpace(lines[min(1, len(lines)-1)])
 }
 
-// build makes the operator with the mistake in it. The checkout stays as it is.
+// build builds the operator with the bug. The working tree is not changed.
 func (b seededBug) build(t *testing.T) string {
 	t.Helper()
 	root, err := operator.RepoRoot()
@@ -176,7 +173,7 @@ func (b seededBug) build(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if strings.Count(string(content), b.original) != 1 {
-		t.Fatalf("%s: %s does not have %q exactly once any more: put the mistake where the code is now", b.name, b.file, b.original)
+		t.Fatalf("%s: %s does not contain %q exactly once: update the patch", b.name, b.file, b.original)
 	}
 	dir := t.TempDir()
 	patchedFile := filepath.Join(dir, "wrong.go")

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
@@ -19,9 +21,8 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// TestSplitBrain stops the leader in the middle of a write until another has taken over and
-// finished its work. Then the write arrives, and the leader that was goes on as if nothing
-// had happened, until it notices. Nothing fences it off but what its writes carry.
+// TestSplitBrain pauses the leader during a write until another leader has taken over and finished its work. Then the
+// write is sent, and the old leader continues until it notices the lost lease. Only write preconditions fence it off.
 func TestSplitBrain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
@@ -42,8 +43,8 @@ func TestSplitBrain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seed, 2))
 	var plans []plan
 	for i := range runs + spare {
-		s := scenario[1+i%8]    // from the stack's installation to the job that runs again
-		var candidates []string // not events: nobody waits for them
+		s := scenario[1+i%8]    // from the installation of the stack to the rerun of the job
+		var candidates []string // without events: nothing waits for them
 		for _, w := range writes[s.name] {
 			if !strings.Contains(w, "events") {
 				candidates = append(candidates, w)
@@ -60,12 +61,12 @@ func TestSplitBrain(t *testing.T) {
 	runParallel(t, parallelism, func(t *testing.T, _ int) {
 		for p := range queue {
 			if completed.Load() >= runs {
-				continue // a spare one
+				continue // not needed
 			}
 			t.Run(p.String(), func(t *testing.T) {
 				exitDelay, ok := runSplitBrain(t, g, r, p)
 				slowest.Store(max(slowest.Load(), int64(exitDelay)))
-				if ok { // not every run makes the write it was to be stopped at
+				if ok { // not every run makes the selected write
 					completed.Add(1)
 				}
 				if t.Failed() {
@@ -75,13 +76,13 @@ func TestSplitBrain(t *testing.T) {
 		}
 	})
 	if completed.Load() < runs {
-		t.Errorf("%d of %d runs stopped a leader", completed.Load(), runs)
+		t.Errorf("%d of %d runs paused a leader", completed.Load(), runs)
 	}
 	report.WriteTimed(t, start, report.Row{Test: "24 split brain", Generated: len(plans), Run: int(completed.Load()), Failed: int(failed.Load()), Seed: *seed,
-		Measured: fmt.Sprintf("the old leader ended at most %s after it went on", time.Duration(slowest.Load()).Round(time.Millisecond))})
+		Measured: fmt.Sprintf("the old leader exited at most %s after it continued", time.Duration(slowest.Load()).Round(time.Millisecond))})
 }
 
-// runSplitBrain plays one case, and says how long the old leader lived after it went on.
+// runSplitBrain runs one case and returns how long the old leader ran after it continued.
 func runSplitBrain(t *testing.T, g *testCluster, r *reference, p plan) (exitDelay time.Duration, paused bool) {
 	w := newWorldWithOptions(t, g, operator.Options{LeaderElection: true})
 	first := w.waitForLeader(t, "")
@@ -114,7 +115,7 @@ func runSplitBrain(t *testing.T, g *testCluster, r *reference, p plan) (exitDela
 				}
 				w.waitForLeader(t, first)
 				if err := w.waitSettled(ctx, s); err != nil {
-					return fmt.Errorf("the new leader: %w", err)
+					return fmt.Errorf("wait for the new leader: %w", err)
 				}
 				exitDelay = w.resumeOperator(t, resumeCh)
 				return nil
@@ -131,28 +132,27 @@ func runSplitBrain(t *testing.T, g *testCluster, r *reference, p plan) (exitDela
 	return exitDelay, paused
 }
 
-// pauseOperator stops the operator, and keeps its write until it may go on.
+// pauseOperator pauses the operator and holds its write until resumed.
 func (w *world) pauseOperator(pausedCh chan<- struct{}, resumeCh <-chan struct{}) {
-	_ = w.operator.Signal(syscall.SIGSTOP) // one that does not run is seen not to lead
+	_ = w.operator.Signal(syscall.SIGSTOP) // fails only if it has already exited
 	close(pausedCh)
 	<-resumeCh
 }
 
-// resumeOperator lets the operator and its write go on, and waits until it has noticed that it leads
-// no more.
+// resumeOperator releases the operator and its write, and waits until it exits because it lost the lease.
 func (w *world) resumeOperator(t *testing.T, resumeCh chan<- struct{}) time.Duration {
 	exited, start := w.operator.Exited(), time.Now()
 	close(resumeCh)
-	_ = w.operator.Signal(syscall.SIGCONT) // one that does not run has ended
+	_ = w.operator.Signal(syscall.SIGCONT) // fails only if it has already exited
 	select {
 	case <-exited:
 	case <-time.After(10 * time.Second):
-		t.Error("the old leader has not noticed that it leads no more")
+		t.Error("the old leader did not exit after it lost the lease")
 	}
 	return time.Since(start)
 }
 
-// startStandby starts another operator, which waits for its turn.
+// startStandby starts another operator, which waits for the lease.
 func (w *world) startStandby(t *testing.T) {
 	t.Helper()
 	cfg, err := w.cluster.plane.ConfigFor(w.operatorUser)
@@ -168,17 +168,17 @@ func (w *world) startStandby(t *testing.T) {
 	operator.Start(t, w.cluster.plane, w.options(p, operator.Options{LeaderElection: true}))
 }
 
-// waitForLeader waits until somebody leads who is not the one before.
+// waitForLeader waits for a leader other than the previous one.
 func (w *world) waitForLeader(t *testing.T, previous string) string {
 	t.Helper()
-	for range 600 {
-		lease := &coordinationv1.Lease{ObjectMeta: w.objectMeta("holdfast-operator")}
-		err := w.Get(t.Context(), client.ObjectKeyFromObject(lease), lease)
-		if holder := lease.Spec.HolderIdentity; err == nil && holder != nil && *holder != "" && *holder != previous {
-			return *holder
-		}
-		time.Sleep(100 * time.Millisecond)
+	lease := &coordinationv1.Lease{ObjectMeta: w.objectMeta("holdfast-operator")}
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := w.Get(ctx, client.ObjectKeyFromObject(lease), lease)
+		holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+		return err == nil && holder != "" && holder != previous, nil
+	})
+	if err != nil {
+		t.Fatal("no leader")
 	}
-	t.Fatal("nobody leads")
-	return ""
+	return *lease.Spec.HolderIdentity
 }

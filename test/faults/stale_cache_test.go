@@ -17,11 +17,11 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// isLongRun says whether to take the time that the figures of the report were taken with.
+// isLongRun reports whether to use the full durations of the report.
 func isLongRun() bool { return os.Getenv("HOLDFAST_LONG") != "" }
 
-// TestStaleCacheCreatesChildrenOnce installs a stack for an operator that never sees what it has made, wakes it up
-// again and again, and starts it anew: every child is created once.
+// TestStaleCacheCreatesChildrenOnce installs a stack with an operator that never observes its writes, triggers it
+// repeatedly and restarts it: every child must be created only once.
 func TestStaleCacheCreatesChildrenOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
@@ -51,7 +51,7 @@ func TestStaleCacheCreatesChildrenOnce(t *testing.T) {
 		}
 	}
 	touch(touches)
-	// The next leader is shown a world in which nothing has been made yet.
+	// The restarted operator gets a list without the created children.
 	w.proxy.ServeStale(before, children)
 	w.proxy.ReleaseEvents()
 	w.crashAndRestart()
@@ -73,11 +73,11 @@ func TestStaleCacheCreatesChildrenOnce(t *testing.T) {
 	duplicates := 0
 	for name, n := range created {
 		if n != 1 {
-			t.Errorf("%s was created %d times", name, n)
+			t.Errorf("%s: created %d times, want once", name, n)
 			duplicates++
 		}
 	}
-	report.WriteTimed(t, start, report.Row{Test: "7 cache that never catches up", Generated: 1, Run: 1, Failed: duplicates,
-		Measured: fmt.Sprintf("%d children, %d wake-ups in %s, one restart into the past: %d created twice", len(created), touches+touches/5,
+	report.WriteTimed(t, start, report.Row{Test: "7 stale cache", Generated: 1, Run: 1, Failed: duplicates,
+		Measured: fmt.Sprintf("%d children, %d triggers in %s, one restart with stale state: %d created twice", len(created), touches+touches/5,
 			time.Since(start).Round(time.Second), duplicates)})
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,8 +35,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/proxy"
 )
 
-// watched is what the independent observer sees: everything that the operator, or what it
-// makes, can consist of.
+// watched are the resources of the independent watch: all kinds that the operator or its children create.
 var watched = []schema.GroupVersionResource{
 	appsapi.GroupVersion.WithResource("appservices"), appsapi.GroupVersion.WithResource("appstacks"),
 	{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "replicasets"},
@@ -49,21 +49,20 @@ var watched = []schema.GroupVersionResource{
 	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 }
 
-// testCluster is a control plane that many worlds share.
+// testCluster is a control plane that is shared by many worlds.
 type testCluster struct {
 	plane *controlplane.Plane
 	log   *audit.Log
-	// databases are the servers in its pods, and databaseEnv is how operators get there.
-	databases   *sqlsim.Pods
-	databaseEnv string
-	// operatorBinary is the operator that is run.
+	// databases are the simulated database servers, and databaseEnv configures the operator to reach them.
+	databases      *sqlsim.Pods
+	databaseEnv    string
 	operatorBinary string
 }
 
 func newTestCluster(t *testing.T, binary string) *testCluster {
 	t.Helper()
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true, ExtraArgs: map[string][]string{
-		// The past must stay where it can be read.
+		// Keep old revisions, so that stale state can be served.
 		"kube-apiserver": {"--etcd-compaction-interval=0"},
 	}})
 	operator.Install(t, plane)
@@ -85,8 +84,8 @@ func newTestCluster(t *testing.T, binary string) *testCluster {
 	return g
 }
 
-// waitForGarbageCollector waits until the garbage collector has heard of our kinds, which takes it half a minute. Until then it leaves
-// what belonged to an application that is gone, and a run that nothing was done to would end with it.
+// waitForGarbageCollector waits until the garbage collector knows the Holdfast CRDs, which takes half a minute. Until
+// then it does not delete the dependents of deleted applications.
 func waitForGarbageCollector(t *testing.T, plane *controlplane.Plane) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -108,23 +107,22 @@ func waitForGarbageCollector(t *testing.T, plane *controlplane.Plane) {
 	if err := errors.Join(c.Create(t.Context(), owned), c.Delete(t.Context(), owner)); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(2 * time.Minute); !apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(owned), owned)); {
-		if time.Now().After(deadline) {
-			t.Fatal("the garbage collector does not know our kinds")
-		}
-		time.Sleep(200 * time.Millisecond)
+	isCollected := func(ctx context.Context) (bool, error) {
+		return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(owned), owned)), nil
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 2*time.Minute, true, isCollected); err != nil {
+		t.Fatal("the garbage collector does not know the Holdfast kinds")
 	}
 }
 
-// withBinary is the same ground for another operator.
+// withBinary returns the same cluster with another operator binary.
 func (g *testCluster) withBinary(binary string) *testCluster {
 	other := *g
 	other.operatorBinary = binary
 	return &other
 }
 
-// world is one namespace with an operator of its own behind a proxy of its own. Worlds on
-// the same ground do not meet.
+// world is a namespace with its own operator and proxy. Worlds do not affect each other.
 type world struct {
 	*user
 	cluster      *testCluster
@@ -133,7 +131,7 @@ type world struct {
 	operatorUser string
 	watcher      *watcher.Watcher
 
-	lastWrite atomic.Int64 // when the operator last asked for a change, in Unix nanoseconds
+	lastWrite atomic.Int64 // time of the operator's last write, in Unix nanoseconds
 	restarts  sync.WaitGroup
 	stopped   atomic.Bool
 }
@@ -178,15 +176,15 @@ func newWorldWithOptions(t *testing.T, g *testCluster, o operator.Options) *worl
 	return w
 }
 
-// options of an operator of this world behind a proxy.
+// options returns the options of an operator behind a proxy.
 func (w *world) options(p *proxy.Proxy, o operator.Options) operator.Options {
 	o.Config, o.Binary, o.Env = p.Config, w.cluster.operatorBinary, append(o.Env, w.cluster.databaseEnv)
 	o.Args = append(o.Args, "--namespaces="+w.namespace, "--leader-election-namespace="+w.namespace)
 	return o
 }
 
-// grantRoles gives the operator of this world the rights of an installation, in its namespace
-// alone: anything beyond that is refused and seen.
+// grantRoles grants the operator the permissions of an installation in its namespace only, so that other requests are
+// rejected and detected.
 func (w *world) grantRoles(ctx context.Context) error {
 	clientset, err := kubernetes.NewForConfig(w.cluster.plane.Config)
 	if err != nil {
@@ -213,7 +211,7 @@ func (w *world) grantRoles(ctx context.Context) error {
 	return nil
 }
 
-// injectFaults lets strike choose what goes wrong, and notes when the operator writes.
+// injectFaults injects faults and records when the operator writes.
 func (w *world) injectFaults(faultFor func(proxy.Write) *proxy.Fault) {
 	w.proxy.InjectFaults(func(write proxy.Write) *proxy.Fault {
 		w.recordWrite(write)
@@ -224,7 +222,7 @@ func (w *world) injectFaults(faultFor func(proxy.Write) *proxy.Fault) {
 	})
 }
 
-// recordWrite notes that the operator writes; that it leads is no change.
+// recordWrite records writes of the operator, except lease updates.
 func (w *world) recordWrite(write proxy.Write) *proxy.Fault {
 	if !strings.HasPrefix(write.Resource, "leases") {
 		w.lastWrite.Store(time.Now().UnixNano())
@@ -232,32 +230,32 @@ func (w *world) recordWrite(write proxy.Write) *proxy.Fault {
 	return nil
 }
 
-// crashAndRestart kills the operator, and starts it again as a kubelet would.
+// crashAndRestart kills the operator and restarts it as the kubelet would.
 func (w *world) crashAndRestart() {
-	_ = w.operator.Kill() // it may be dead already
+	_ = w.operator.Kill() // it may have exited already
 	w.restarts.Go(func() {
 		if !w.stopped.Load() {
-			_ = w.operator.Start() // the next look at the world shows that it does not run
+			_ = w.operator.Start() // later checks detect a failed start
 		}
 	})
 }
 
-// resourcesByKind are those of what a step may want.
+// resourcesByKind are the resources of the kinds in step results.
 var resourcesByKind = map[string]schema.GroupVersionResource{
 	"AppService": watched[0], "AppStack": watched[1],
 	"PersistentVolumeClaim": {Version: "v1", Resource: "persistentvolumeclaims"}, "Secret": {Version: "v1", Resource: "secrets"},
 	"StatefulSet": {Group: "apps", Version: "v1", Resource: "statefulsets"},
 }
 
-// observedStatus reads the Ready condition of an application as "status/reason", and of
-// anything else whether it is there.
+// observedStatus returns the Ready condition of an application as "status/reason", and for other objects whether they
+// exist.
 func observedStatus(s watcher.State, namespace, kind, name string) string {
 	o := s.Get(resourcesByKind[kind], namespace+"/"+name)
 	switch {
 	case o == nil:
 		return absent
 	case kind == "Secret" && hasPendingPassword(o):
-		return "on its way to another password"
+		return "password rotation pending"
 	case kind != "AppService" && kind != "AppStack":
 		return present
 	}
@@ -268,15 +266,15 @@ func observedStatus(s watcher.State, namespace, kind, name string) string {
 			continue
 		}
 		if c["observedGeneration"] != o.GetGeneration() {
-			return "about an old generation"
+			return "status of an old generation"
 		}
 		return fmt.Sprintf("%s/%s", c["status"], c["reason"])
 	}
 	return "none"
 }
 
-// hasPendingPassword says whether a Secret has a password that is to take the place of another one. An application is Ready
-// meanwhile, and an operator that starts anew may take some seconds to go on.
+// hasPendingPassword reports whether a rotation is in progress. The application is Ready meanwhile, and a restarted
+// operator may take seconds to continue.
 func hasPendingPassword(secret *unstructured.Unstructured) bool {
 	data, _, _ := unstructured.NestedMap(secret.Object, "data")
 	for key := range data {
@@ -287,7 +285,7 @@ func hasPendingPassword(secret *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasTerminatingPod says whether a pod is still on its way out.
+// hasTerminatingPod reports whether a pod is still terminating.
 func hasTerminatingPod(s watcher.State) bool {
 	for _, pod := range s.Live(corev1.SchemeGroupVersion.WithResource("pods")) {
 		if pod.GetDeletionTimestamp() != nil {
@@ -297,8 +295,8 @@ func hasTerminatingPod(s watcher.State) bool {
 	return false
 }
 
-// findOrphan is something whose owner is gone, and which Kubernetes has not collected yet; "" when there is nothing. Its
-// collector may take its time, in which nothing changes.
+// findOrphan returns an object whose owner is deleted and which the garbage collector has not deleted yet, or "". The
+// collector can be slow without any other change.
 func findOrphan(s watcher.State) string {
 	live := map[types.UID]bool{}
 	var all []*unstructured.Unstructured
@@ -316,7 +314,7 @@ func findOrphan(s watcher.State) string {
 	return ""
 }
 
-// isManaged says whether an object is somebody's child of ours, or a grandchild.
+// isManaged reports whether an object is a child of an application, directly or indirectly.
 func isManaged(o *unstructured.Unstructured) bool {
-	return o.GetLabels()[appsapi.LabelOwnerUID] != ""
+	return o.GetLabels()[appsapi.DefaultKeys.OwnerUID] != ""
 }

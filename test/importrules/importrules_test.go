@@ -1,5 +1,4 @@
-// Package importrules shows that the linter refuses imports against the arrows of
-// docs/dev/architecture.md: rules that nobody has seen fail cannot be trusted.
+// Package importrules tests that the linter rejects imports that violate the rules of docs/dev/architecture.md.
 package importrules
 
 import (
@@ -20,7 +19,7 @@ import (
 
 const modulePrefix = "github.com/holdfast-dev/holdfast/"
 
-// importRules lists imports (from, imported) and whether the linter must refuse them.
+// importRules lists imports (importing package, imported package) and whether the linter must reject them.
 // The packages exist only in a temporary module of the same name.
 var importRules = map[[2]string]bool{
 	{"api/v1alpha1", "k8s.io/client-go/kubernetes"}:                                   true,
@@ -36,12 +35,18 @@ var importRules = map[[2]string]bool{
 	{"internal/explain", modulePrefix + "internal/desired"}:                           true,
 	{"internal/explain", "log/slog"}:                                                  true,
 	{"internal/conditions", modulePrefix + "internal/health"}:                         true,
-	{"internal/history", "k8s.io/client-go/kubernetes"}:                               true,
-	{"internal/history", modulePrefix + "internal/desired"}:                           true,
+	{"internal/revision", "k8s.io/client-go/kubernetes"}:                              true,
+	{"internal/revision", modulePrefix + "internal/desired"}:                          true,
+	{"internal/revision", modulePrefix + "internal/revision/reader"}:                  true,
+	{"internal/revision/reader", "sigs.k8s.io/controller-runtime/client"}:             false,
+	{"internal/reconcile/execute", modulePrefix + "internal/revision"}:                false,
+	{"internal/reconcile/execute", modulePrefix + "internal/revision/reader"}:         true,
 	{"internal/appkind", modulePrefix + "api/v1alpha1"}:                               false,
 	{"internal/appkind", modulePrefix + "engine"}:                                     true,
 	{"internal/appkind", modulePrefix + "internal/desired"}:                           false,
 	{"internal/appkind", modulePrefix + "internal/rollout"}:                           true,
+	{"internal/appkind", "sigs.k8s.io/controller-runtime/client"}:                     true,
+	{"internal/inspect", modulePrefix + "internal/appkind"}:                           false,
 	{"internal/inspect", modulePrefix + "internal/explain"}:                           false,
 	{"internal/inspect", "k8s.io/client-go/kubernetes"}:                               true,
 	{"internal/center", modulePrefix + "internal/inspect"}:                            false,
@@ -50,8 +55,14 @@ var importRules = map[[2]string]bool{
 	{"internal/ownership", modulePrefix + "internal/desired"}:                         false,
 	{"internal/ownership", modulePrefix + "internal/rollout"}:                         true,
 	{"internal/ownership", "sigs.k8s.io/controller-runtime/client"}:                   true,
+	{"internal/ownership", modulePrefix + "internal/fieldmanager"}:                    true,
+	{"internal/fieldmanager", modulePrefix + "internal/ownership"}:                    false,
+	{"internal/fieldmanager", modulePrefix + "internal/rollout"}:                      true,
+	{"internal/fieldmanager", "sigs.k8s.io/controller-runtime/client"}:                true,
+	{"internal/apply", modulePrefix + "internal/fieldmanager"}:                        false,
 	{"internal/simulate", modulePrefix + "internal/rollout"}:                          false,
-	{"internal/simulate", modulePrefix + "internal/apply"}:                            true,
+	{"internal/simulate", modulePrefix + "internal/reconcile/execute"}:                false,
+	{"internal/simulate", modulePrefix + "internal/database"}:                         true,
 	{"internal/simulate", "k8s.io/client-go/kubernetes"}:                              true,
 	{"internal/apply", modulePrefix + "internal/ownership"}:                           false,
 	{"internal/apply", modulePrefix + "internal/desired"}:                             false,
@@ -61,6 +72,11 @@ var importRules = map[[2]string]bool{
 	{"engine", modulePrefix + "internal/controller/appstack"}:                         true,
 	{"engine", modulePrefix + "internal/appkind"}:                                     true,
 	{"engine", modulePrefix + "internal/testutil"}:                                    true,
+	{"internal/reconcile", modulePrefix + "internal/appkind"}:                         true,
+	{"internal/reconcile", modulePrefix + "internal/database"}:                        false,
+	{"internal/reconcile/execute", modulePrefix + "internal/apply"}:                   false,
+	{"internal/reconcile/execute", modulePrefix + "internal/database"}:                true,
+	{"internal/reconcile/retained", modulePrefix + "internal/managercache"}:           true,
 	{"internal/controller/appservice", modulePrefix + "engine"}:                       false,
 	{"internal/controller/appservice", modulePrefix + "internal/appkind"}:             false,
 	{"internal/controller/appservice", modulePrefix + "internal/apply"}:               true,
@@ -69,9 +85,10 @@ var importRules = map[[2]string]bool{
 	{"internal/center", modulePrefix + "internal/apply"}:                              true,
 	{"internal/center/actions", modulePrefix + "internal/edit"}:                       false,
 	{"internal/center/actions", modulePrefix + "internal/cli"}:                        true,
-	{"internal/edit", modulePrefix + "internal/revisions"}:                            false,
+	{"internal/edit", modulePrefix + "internal/revision/reader"}:                      false,
 	{"internal/edit", modulePrefix + "internal/apply"}:                                true,
-	{"internal/logs", modulePrefix + "internal/application"}:                          false,
+	{"internal/logs", modulePrefix + "internal/kubeclient"}:                           false,
+	{"internal/kubeclient", modulePrefix + "internal/cli"}:                            true,
 	{"internal/logs", modulePrefix + "internal/cli"}:                                  true,
 	{"internal/redact", "sigs.k8s.io/controller-runtime/client"}:                      true,
 	{"internal/cli/plan", modulePrefix + "internal/appkind"}:                          false,
@@ -94,11 +111,11 @@ func TestLinterRejectsForbiddenImports(t *testing.T) {
 	}
 	got := rejectedImports(t, root, writeModule(t))
 	if diff := cmp.Diff(importRules, got); diff != "" {
-		t.Errorf("refused imports (-want +got):\n%s", diff)
+		t.Errorf("rejected imports (-want +got):\n%s", diff)
 	}
 }
 
-// writeModule writes one package per arrow, and an empty package for everything imported.
+// writeModule writes one package per rule, and an empty package for each imported package.
 func writeModule(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -121,7 +138,7 @@ func writeModule(t *testing.T) string {
 	write("go.mod", mod.String())
 	for i, rule := range slices.SortedFunc(maps.Keys(importRules), compareRules) {
 		from, imported := rule[0], rule[1]
-		// In a folder of its own: arrows in both directions would be a cycle.
+		// Use a separate directory, because rules for both directions would result in an import cycle.
 		write(fmt.Sprintf("%s/arrow%d/arrow.go", from, i), fmt.Sprintf("package arrow\n\nimport _ %q\n", imported))
 		empty := "package " + strings.ReplaceAll(path.Base(imported), "-", "") + "\n"
 		if p, ok := strings.CutPrefix(imported, modulePrefix); ok {
@@ -133,7 +150,7 @@ func writeModule(t *testing.T) string {
 	return dir
 }
 
-// rejectedImports runs the linter with the repository's own configuration.
+// rejectedImports runs the linter with the configuration of the repository.
 func rejectedImports(t *testing.T, root, dir string) map[[2]string]bool {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(root, "hack/tool.sh"), "golangci-lint", "run",

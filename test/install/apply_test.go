@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// cluster is a control plane with a kubectl that speaks to it.
+// cluster is a control plane with a configured kubectl.
 type cluster struct {
 	*WithT
 	t          *testing.T
@@ -36,7 +36,7 @@ func newCluster(t *testing.T) *cluster {
 	return &cluster{WithT: NewWithT(t), t: t, plane: plane, kubeconfig: file}
 }
 
-// kubectl must succeed; what it says is returned.
+// kubectl runs kubectl, which must succeed, and returns its output.
 func (c *cluster) kubectl(input []byte, args ...string) string {
 	c.t.Helper()
 	out, err := c.tryKubectl(input, args...)
@@ -44,7 +44,7 @@ func (c *cluster) kubectl(input []byte, args ...string) string {
 	return out
 }
 
-// tryKubectl may fail.
+// tryKubectl runs kubectl and returns its output and error.
 func (c *cluster) tryKubectl(input []byte, args ...string) (string, error) {
 	c.t.Helper()
 	assets, err := controlplane.Assets()
@@ -58,7 +58,8 @@ func (c *cluster) tryKubectl(input []byte, args ...string) (string, error) {
 
 var pdbConfigured = regexp.MustCompile(`poddisruptionbudget\.policy/\S+ configured`)
 
-// TestClientAndServerSideApply installs with both ways of `kubectl apply`, and with one on top of the other.
+// TestClientAndServerSideApply installs with client-side and server-side `kubectl apply`, and with one after the
+// other.
 func TestClientAndServerSideApply(t *testing.T) {
 	c := newCluster(t)
 	manifests := render(t, "cluster-wide")
@@ -71,9 +72,9 @@ func TestClientAndServerSideApply(t *testing.T) {
 		return out
 	}
 	c.Expect(apply(client)).To(ContainSubstring("customresourcedefinition.apiextensions.k8s.io/appstacks.apps.holdfast.dev created"))
-	// kubectl says of every PodDisruptionBudget that it was configured, also when nothing was sent.
+	// kubectl reports every PodDisruptionBudget as configured, even without a change.
 	again := pdbConfigured.ReplaceAllString(apply(client), "")
-	c.Expect(again).NotTo(MatchRegexp("created|configured"), "a second time nothing changes")
+	c.Expect(again).NotTo(MatchRegexp("created|configured"), "a second apply must not change anything")
 	apply(server)
 	c.kubectl(manifests, "delete", "-f", "-", "--ignore-not-found", "--timeout=60s")
 	c.Expect(apply(server)).To(ContainSubstring("customresourcedefinition.apiextensions.k8s.io/appstacks.apps.holdfast.dev serverside-applied"))
@@ -97,8 +98,8 @@ spec:
       env: [{name: TOKEN, valueFrom: {secretKeyRef: {name: web, key: token}}}]
 `
 
-// TestNamespacedOverlayGrantsEnough runs an operator with the rights of the overlay: it needs no others, and
-// looks after its namespaces alone.
+// TestNamespacedOverlayGrantsEnough runs an operator with the permissions of the overlay. They must be sufficient, and
+// the operator must reconcile only its namespaces.
 func TestNamespacedOverlayGrantsEnough(t *testing.T) {
 	c := newCluster(t)
 	manifests := render(t, "namespaced")
@@ -119,8 +120,8 @@ func TestNamespacedOverlayGrantsEnough(t *testing.T) {
 	c.Eventually(func() string {
 		return c.kubectl(nil, "-n", "team-a", "get", "events.events.k8s.io", "-o", "jsonpath={.items[*].reason}")
 	}, "20s").Should(ContainSubstring("ComponentCreated"))
-	c.Expect(children("team-b")).To(BeEmpty(), "not its namespace")
-	// As docs/user/install.md says.
+	c.Expect(children("team-b")).To(BeEmpty(), "the operator must not reconcile other namespaces")
+	// The command of docs/user/install.md.
 	c.kubectl(nil, "delete", "holdfast", "--all", "--all-namespaces", "--timeout=20s")
 	c.Expect(c.kubectl(nil, "get", "holdfast", "--all-namespaces", "-o", "name")).To(BeEmpty())
 
@@ -131,5 +132,5 @@ func TestNamespacedOverlayGrantsEnough(t *testing.T) {
 	requests = requests.By(operator.User)
 	c.Expect(requests).NotTo(BeEmpty())
 	forbidden := requests.Where(func(e *audit.Event) bool { return e.ResponseStatus.Code == http.StatusForbidden })
-	c.Expect(forbidden).To(BeEmpty(), "the rights of a namespace do not cover what the operator does:\n%s", forbidden.Count())
+	c.Expect(forbidden).To(BeEmpty(), "the operator lacks permissions:\n%s", forbidden.Count())
 }

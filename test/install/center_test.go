@@ -19,8 +19,8 @@ import (
 
 const centerUser = "system:serviceaccount:" + namespace + ":holdfast-center"
 
-// TestCenterRolesGrantExactlyFollowedKinds: the kinds that the center always follows, and definitions of
-// kinds, to list and to watch, and not one right more.
+// TestCenterRolesGrantExactlyFollowedKinds checks that the center has permission to list and watch its default kinds
+// and CRDs, and no other permissions.
 func TestCenterRolesGrantExactlyFollowedKinds(t *testing.T) {
 	name := func(k informers.Kind) string { return strings.TrimSuffix(k.Resource+"."+k.Group, ".") }
 	const read = "list, watch"
@@ -35,12 +35,12 @@ func TestCenterRolesGrantExactlyFollowedKinds(t *testing.T) {
 	for _, overlay := range []string{"cluster-wide", "namespaced"} {
 		all := renderObjects(t, overlay)
 		if diff := cmp.Diff(namespaced, verbsByResource(t, all["ClusterRole /holdfast-center-reads"])); diff != "" {
-			t.Errorf("%s, in namespaces (-followed +granted):\n%s", overlay, diff)
+			t.Errorf("%s, namespaced (-watched +granted):\n%s", overlay, diff)
 		}
 		if diff := cmp.Diff(clusterScoped, verbsByResource(t, all["ClusterRole /holdfast-center-cluster"])); diff != "" {
-			t.Errorf("%s, what belongs to none (-followed +granted):\n%s", overlay, diff)
+			t.Errorf("%s, cluster-scoped (-watched +granted):\n%s", overlay, diff)
 		}
-		// Rules of an aggregated role are the API server's to write.
+		// The controller-manager writes the rules of an aggregated ClusterRole.
 		if got := verbsByResource(t, all["ClusterRole /holdfast-center"]); len(got) > 0 {
 			t.Errorf("%s: ClusterRole holdfast-center has rules: %v", overlay, got)
 		}
@@ -49,13 +49,13 @@ func TestCenterRolesGrantExactlyFollowedKinds(t *testing.T) {
 	for _, role := range []map[string]string{namespaced, clusterScoped} {
 		for resource, verbs := range role {
 			if documented[resource] != verbs {
-				t.Errorf("docs/user/center.md says %q about %s, the role says %q", documented[resource], resource, verbs)
+				t.Errorf("docs/user/center.md documents %q for %s, the role grants %q", documented[resource], resource, verbs)
 			}
 		}
 	}
 }
 
-// gadgetCRD is a kind that somebody else brings.
+// gadgetCRD is a third-party kind.
 const gadgetCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -67,7 +67,7 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `
 
-// TestCenterFollowsKindsWithGrantedRights runs a center with the rights that each overlay gives it.
+// TestCenterFollowsKindsWithGrantedRights runs a center with the permissions of each overlay.
 func TestCenterFollowsKindsWithGrantedRights(t *testing.T) {
 	for overlay, namespaces := range map[string][]string{"cluster-wide": nil, "namespaced": {"team-a"}} {
 		t.Run(overlay, func(t *testing.T) {
@@ -96,21 +96,21 @@ func TestCenterFollowsKindsWithGrantedRights(t *testing.T) {
 				return strings.Join(lines, ", ")
 			}
 			c.Eventually(func() int { return len(core.Registry.Informers()) }, "20s").Should(BeNumerically(">=", len(model.DefaultKinds())+2))
-			c.Eventually(notLive, "60s", "100ms").Should(Equal("gadgets Forbidden"), "a custom kind is read when somebody says so, all others are read")
+			c.Eventually(notLive, "60s", "100ms").Should(Equal("gadgets Forbidden"), "all kinds are live except the custom kind without permission")
 			c.Expect(c.centerCan("get", "secrets")).To(BeFalse())
 			c.Expect(c.centerCan("list", "secrets")).To(BeFalse())
 			c.Expect(c.centerCan("create", "pods")).To(BeFalse())
 
-			// As docs/user/center.md says.
+			// The example of docs/user/center.md.
 			c.kubectl([]byte(yamlExample(t, "center.md", "ClusterRole")), "apply", "-f", "-")
 			began := time.Now()
 			c.Eventually(notLive, "90s", "100ms").Should(BeEmpty())
-			t.Logf("a kind is followed %.1f s after it may be read", time.Since(began).Seconds())
+			t.Logf("the kind is live %.1f s after the permission was granted", time.Since(began).Seconds())
 		})
 	}
 }
 
-// yamlExample is the block of a page with an object of a kind.
+// yamlExample returns the code block of a page with an object of a kind.
 func yamlExample(t *testing.T, page, kind string) string {
 	t.Helper()
 	read, err := markdown.Read(root + "/docs/user/" + page)
@@ -122,11 +122,11 @@ func yamlExample(t *testing.T, page, kind string) string {
 			return b.Text
 		}
 	}
-	t.Fatalf("%s shows no %s", page, kind)
+	t.Fatalf("%s has no example of a %s", page, kind)
 	return ""
 }
 
-// centerCan says whether the center may.
+// centerCan reports whether the center has a permission.
 func (c *cluster) centerCan(verb, resource string) bool {
 	c.t.Helper()
 	out, _ := c.tryKubectl(nil, "auth", "can-i", verb, resource, "--as="+centerUser, "-n", "team-a")

@@ -1,5 +1,5 @@
-// Package install shows that what we ship can be installed: the manifests that `make dist` and
-// the overlays render, the rights they grant, and the documentation of these.
+// Package install tests the installation: the manifests of `make dist` and of the overlays, their permissions, and
+// the documentation of the permissions.
 package install
 
 import (
@@ -21,12 +21,12 @@ import (
 const (
 	root      = "../.."
 	namespace = "holdfast-system"
-	// maxAnnotationBytes is what an API server accepts as annotations of an object: client-side
-	// `kubectl apply` keeps the whole object in one of them.
+	// maxAnnotationBytes is the maximum size of the annotations of an object. Client-side `kubectl apply` stores the
+	// whole object in an annotation.
 	maxAnnotationBytes = 256 * 1024
 )
 
-// render builds an overlay with the kustomize that `make dist` uses.
+// render builds an overlay with the kustomize version of `make dist`.
 func render(t *testing.T, overlay string) []byte {
 	t.Helper()
 	cmd := exec.Command("hack/tool.sh", "kustomize", "build", "config/overlays/"+overlay)
@@ -40,7 +40,7 @@ func render(t *testing.T, overlay string) []byte {
 	return out
 }
 
-// renderObjects are the rendered ones, by kind, namespace and name.
+// renderObjects returns the rendered objects by kind, namespace and name.
 func renderObjects(t *testing.T, overlay string) map[string]*unstructured.Unstructured {
 	t.Helper()
 	found := map[string]*unstructured.Unstructured{}
@@ -54,8 +54,7 @@ func renderObjects(t *testing.T, overlay string) map[string]*unstructured.Unstru
 	return found
 }
 
-// TestEveryObjectCanBeApplied holds the sizes against what both ways of `kubectl apply` can
-// store.
+// TestEveryObjectCanBeApplied checks that no object exceeds the size limit of `kubectl apply`.
 func TestEveryObjectCanBeApplied(t *testing.T) {
 	for id, obj := range renderObjects(t, "cluster-wide") {
 		json, err := obj.MarshalJSON()
@@ -68,8 +67,7 @@ func TestEveryObjectCanBeApplied(t *testing.T) {
 	}
 }
 
-// TestOverlaysDifferOnlyInRBAC: whoever moves from one to the other finds the rest as
-// it was.
+// TestOverlaysDifferOnlyInRBAC checks that switching between the overlays changes only permissions and flags.
 func TestOverlaysDifferOnlyInRBAC(t *testing.T) {
 	wide, namespaced := renderObjects(t, "cluster-wide"), renderObjects(t, "namespaced")
 	onlyIn := func(a, b map[string]*unstructured.Unstructured) []string {
@@ -82,13 +80,13 @@ func TestOverlaysDifferOnlyInRBAC(t *testing.T) {
 		return ids
 	}
 	if diff := cmp.Diff([]string{"ClusterRole /holdfast-operator", "ClusterRoleBinding /holdfast-center", "ClusterRoleBinding /holdfast-operator"}, onlyIn(wide, namespaced)); diff != "" {
-		t.Errorf("what only the whole cluster has (-want +got):\n%s", diff)
+		t.Errorf("only in cluster-wide (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
 		"ClusterRole /holdfast-operator-reviews", "ClusterRoleBinding /holdfast-operator-reviews",
 		"Role team-a/holdfast-operator", "RoleBinding team-a/holdfast-center", "RoleBinding team-a/holdfast-operator",
 	}, onlyIn(namespaced, wide)); diff != "" {
-		t.Errorf("what only some namespaces have (-want +got):\n%s", diff)
+		t.Errorf("only in namespaced (-want +got):\n%s", diff)
 	}
 	for id, obj := range wide {
 		if namespaced[id] == nil || obj.GetKind() == "Deployment" {
@@ -100,8 +98,8 @@ func TestOverlaysDifferOnlyInRBAC(t *testing.T) {
 	}
 }
 
-// TestNamespacedRBACMatchesClusterWide: what the operator may do in all namespaces, it may do in one
-// with the rights of a namespace and those that belong to none.
+// TestNamespacedRBACMatchesClusterWide checks that the namespaced and the cluster-scoped permissions of the namespaced
+// overlay add up to the permissions of the cluster-wide overlay.
 func TestNamespacedRBACMatchesClusterWide(t *testing.T) {
 	wide, namespaced := renderObjects(t, "cluster-wide"), renderObjects(t, "namespaced")
 	want := verbsByResource(t, wide["ClusterRole /holdfast-operator"])
@@ -109,16 +107,16 @@ func TestNamespacedRBACMatchesClusterWide(t *testing.T) {
 	combined := maps.Clone(inNamespace)
 	maps.Copy(combined, clusterScoped)
 	if diff := cmp.Diff(want, combined); diff != "" {
-		t.Errorf("rights of the whole cluster, and those of a namespace together with those of none (-want +got):\n%s", diff)
+		t.Errorf("cluster-wide permissions, and namespaced plus cluster-scoped permissions (-want +got):\n%s", diff)
 	}
 	for resource := range inNamespace {
 		if clusterScoped[resource] != "" {
-			t.Errorf("%s is granted in the namespace and outside", resource)
+			t.Errorf("%s is granted both in the namespace and cluster-wide", resource)
 		}
 	}
 }
 
-// verbsByResource are the verbs of a role, by resource.
+// verbsByResource returns the verbs of a role by resource.
 func verbsByResource(t *testing.T, role *unstructured.Unstructured) map[string]string {
 	t.Helper()
 	if role == nil {
@@ -143,23 +141,23 @@ func verbsByResource(t *testing.T, role *unstructured.Unstructured) map[string]s
 	return found
 }
 
-// TestRightsAreDocumented compares the tables of docs/user/install.md with the roles.
+// TestRightsAreDocumented compares the tables of docs/reference/operator.md with the roles.
 func TestRightsAreDocumented(t *testing.T) {
-	documented := documentedVerbs(t, "install.md")
+	documented := documentedVerbs(t, "../reference/operator.md")
 	wide := renderObjects(t, "cluster-wide")
 	for resource, verbs := range verbsByResource(t, wide["ClusterRole /holdfast-operator"]) {
 		if documented[resource] != verbs {
-			t.Errorf("docs/user/install.md says %q about %s, the ClusterRole says %q", documented[resource], resource, verbs)
+			t.Errorf("docs/reference/operator.md documents %q for %s, the ClusterRole grants %q", documented[resource], resource, verbs)
 		}
 	}
 	for resource, verbs := range verbsByResource(t, wide["Role "+namespace+"/holdfast-operator"]) {
 		if own := resource + " of its own namespace"; documented[own] != verbs {
-			t.Errorf("docs/user/install.md says %q about %s, the Role says %q", documented[own], own, verbs)
+			t.Errorf("docs/reference/operator.md documents %q for %s, the Role grants %q", documented[own], own, verbs)
 		}
 	}
 }
 
-// documentedVerbs are the tables of a page with a resource, its verbs and why.
+// documentedVerbs returns the verbs by resource from the permission tables of a page.
 func documentedVerbs(t *testing.T, name string) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(root + "/docs/user/" + name)
@@ -179,7 +177,7 @@ func documentedVerbs(t *testing.T, name string) map[string]string {
 	return documented
 }
 
-// TestUserRolesAggregateToViewAndEdit: whoever may view or edit a namespace may do so with every kind of ours.
+// TestUserRolesAggregateToViewAndEdit checks that the ClusterRoles view and edit include all Holdfast kinds.
 func TestUserRolesAggregateToViewAndEdit(t *testing.T) {
 	all := renderObjects(t, "cluster-wide")
 	for _, crd := range all {
@@ -194,11 +192,11 @@ func TestUserRolesAggregateToViewAndEdit(t *testing.T) {
 		} {
 			role := all["ClusterRole /holdfast-"+singular+"-"+suffix]
 			if role == nil || role.GetLabels()[want.label] != "true" {
-				t.Errorf("no ClusterRole holdfast-%s-%s with label %s", singular, suffix, want.label)
+				t.Errorf("missing ClusterRole holdfast-%s-%s with label %s", singular, suffix, want.label)
 				continue
 			}
 			if got := verbsByResource(t, role)[plural+".apps.holdfast.dev"]; got != want.verbs {
-				t.Errorf("%s may %q %s, want %q", role.GetName(), got, plural, want.verbs)
+				t.Errorf("%s grants %q on %s, want %q", role.GetName(), got, plural, want.verbs)
 			}
 		}
 	}

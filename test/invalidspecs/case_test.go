@@ -1,7 +1,10 @@
 package invalidspecs_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -19,35 +23,35 @@ import (
 )
 
 const (
-	// reportTimeout is how long it may take until somebody is told.
+	// reportTimeout is the maximum time until the error is reported.
 	reportTimeout = 10 * time.Second
-	// observationPeriod is how long the operator is watched afterwards.
+	// observationPeriod is the time for which the operator is observed afterwards.
 	observationPeriod = 5 * time.Second
-	// maxWrites is how much it may write meanwhile: a status that follows, and events.
+	// maxWrites is the maximum number of writes in that time: status updates and events.
 	maxWrites = 3
 )
 
-// invalidSpec is one wrong spec.
+// invalidSpec is a test case.
 type invalidSpec struct {
-	class string
-	// kind of the object; "" is an AppService.
+	name, class string
+	// kind is the kind of the object. Empty means AppService.
 	kind string
-	// objectName is what the object is called, if that is what is wrong.
+	// objectName is the name of the object, if the name is invalid.
 	objectName string
-	// baseSpec is the spec before, if it is not the usual one of its kind.
+	// baseSpec is the previous valid spec. Empty means the default of the kind.
 	baseSpec string
 	spec     string
 	// setup prepares the namespace.
 	setup func(*world)
-	// reason of the condition; none means that it is refused at admission.
+	// reason is the reason of the Ready condition. Empty means that the spec is rejected at admission.
 	reason string
-	// wantMessage is the part of the message that helps.
+	// wantMessage is the required part of the message.
 	wantMessage string
-	// grace is how long it may take, if that is longer than usual, and why says why.
+	// grace overrides reportTimeout. graceReason is its reason.
 	grace       time.Duration
 	graceReason string
-	// maxRejectedWrites is how many writes may be refused while the operator is watched, where only
-	// somebody else can lift what is in the way.
+	// maxRejectedWrites is the maximum number of rejected writes in observationPeriod, for errors that require a
+	// change outside of Holdfast.
 	maxRejectedWrites int
 }
 
@@ -77,17 +81,27 @@ const (
 	webComponent = `{name: web, bindings: [{component: api}], service: {image: "shop/web:1", ports: [{port: 80}]}}`
 )
 
-// cases are all of them, by name.
-var cases = map[string]invalidSpec{}
+// cases returns all cases.
+var cases = slices.Concat(shapeCases, serviceCases, podCases, overlayCases, clusterCases)
 
-// addCases adds the cases of one class.
-func addCases(class, kind string, newCases map[string]invalidSpec) {
-	for name, m := range newCases {
-		m.class, m.kind = class, kind
-		if _, taken := cases[name]; taken {
-			panic("two cases are called " + name)
+// classCases returns the cases of a class, sorted by name.
+func classCases(class, kind string, byName map[string]invalidSpec) []invalidSpec {
+	var out []invalidSpec
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		m := byName[name]
+		m.name, m.class, m.kind = name, class, kind
+		out = append(out, m)
+	}
+	return out
+}
+
+func TestCaseNamesAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range cases {
+		if seen[m.name] {
+			t.Errorf("two cases have the name %q", m.name)
 		}
-		cases[name] = m
+		seen[m.name] = true
 	}
 }
 
@@ -98,12 +112,12 @@ func newWorld(t *testing.T, s *harness.Harness) *world {
 	t.Helper()
 	w := &world{s.NewWorld(t)}
 	namespaced := *s
-	namespaced.AuditLog = s.AuditLog.WithSubstring(w.NS) // many read it at the same time
+	namespaced.AuditLog = s.AuditLog.WithSubstring(w.NS) // cases run in parallel
 	w.Harness = &namespaced
 	return w
 }
 
-// newObject is what a user would apply. Nothing but the API server looks at the spec.
+// newObject returns the object as a user applies it, unstructured, so that only the API server validates the spec.
 func (w *world) newObject(kind, name, spec string) *unstructured.Unstructured {
 	w.Helper()
 	var content any
@@ -115,7 +129,7 @@ func (w *world) newObject(kind, name, spec string) *unstructured.Unstructured {
 	return o
 }
 
-// apply writes a spec as kubectl does: strictly.
+// apply writes a spec with strict field validation, as kubectl does.
 func (w *world) apply(kind, name, spec string) error {
 	w.Helper()
 	o := w.newObject(kind, name, spec)
@@ -130,13 +144,13 @@ func (w *world) apply(kind, name, spec string) error {
 	return w.Update(w.Context(), o, client.FieldValidation(metav1.FieldValidationStrict))
 }
 
-// applyWithRetry does so again when a status was written meanwhile.
+// applyWithRetry retries apply after a conflict with a status update.
 func (w *world) applyWithRetry(kind, name, spec string) error {
 	w.Helper()
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return w.apply(kind, name, spec) })
 }
 
-// readyCondition reads the condition Ready, if it is about the spec as it is now.
+// readyCondition returns the Ready condition if it is of the current generation.
 func (w *world) readyCondition(kind, name string) metav1.Condition {
 	o := w.newObject(kind, name, "{}")
 	if err := w.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
@@ -150,7 +164,7 @@ func (w *world) readyCondition(kind, name string) metav1.Condition {
 	w.Expect(yaml.Unmarshal(content, &status)).To(Succeed())
 	c := meta.FindStatusCondition(status.Status.Conditions, "Ready")
 	if c == nil || c.ObservedGeneration != o.GetGeneration() {
-		return metav1.Condition{Message: "nothing is said yet"}
+		return metav1.Condition{Message: "not reported yet"}
 	}
 	return *c
 }
@@ -163,24 +177,23 @@ func (w *world) waitReady(kind, name string) {
 	}, "60s", "50ms").Should(Equal("True/Reconciled: Everything runs as declared"))
 }
 
-// runRejected plays all cases that are refused. They share their good objects: nothing may
-// become of these.
+// runRejected runs all cases that are rejected at admission. They share valid objects, which must not change.
 func runRejected(t *testing.T, s *harness.Harness, results *rows) {
 	w := newWorld(t, s)
 	validObjects := map[string]string{}
-	for name, m := range cases {
+	for _, m := range cases {
 		key := m.objectKind() + m.validSpec()
 		if _, exists := validObjects[key]; exists || !m.rejectedAtAdmission() {
 			continue
 		}
 		validObjects[key] = fmt.Sprintf("good-%d", len(validObjects))
-		w.Expect(w.apply(m.objectKind(), validObjects[key], m.validSpec())).To(Succeed(), name)
+		w.Expect(w.apply(m.objectKind(), validObjects[key], m.validSpec())).To(Succeed(), m.name)
 	}
-	for name, m := range cases {
+	for _, m := range cases {
 		if !m.rejectedAtAdmission() {
 			continue
 		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(m.name, func(t *testing.T) {
 			w := &world{w.ForTest(t)}
 			object := validObjects[m.objectKind()+m.validSpec()]
 			if m.objectName != "" {
@@ -191,11 +204,11 @@ func runRejected(t *testing.T, s *harness.Harness, results *rows) {
 			took := time.Since(start)
 			if err == nil {
 				w.Expect(w.applyWithRetry(m.objectKind(), object, m.validSpec())).To(Succeed())
-				t.Fatalf("it is accepted")
+				t.Fatalf("the spec was accepted")
 			}
-			results.add(row{Case: name, Kind: m.objectKind(), Class: m.class, Where: "admission", Message: err.Error(), Seconds: took.Seconds()})
+			results.add(row{Case: m.name, Kind: m.objectKind(), Class: m.class, Where: "admission", Message: err.Error(), Seconds: took.Seconds()})
 			if !strings.Contains(err.Error(), m.wantMessage) {
-				t.Errorf("the answer is\n\t%s\nand lacks\n\t%s", err, m.wantMessage)
+				t.Errorf("got\n\t%s\nwant a message with\n\t%s", err, m.wantMessage)
 			}
 		})
 	}
@@ -208,8 +221,8 @@ func runRejected(t *testing.T, s *harness.Harness, results *rows) {
 	}
 }
 
-// runAccepted plays a case that passes admission.
-func runAccepted(t *testing.T, s *harness.Harness, name string, m invalidSpec, results *rows) {
+// runAccepted runs a case that passes admission.
+func runAccepted(t *testing.T, s *harness.Harness, m invalidSpec, results *rows) {
 	w := newWorld(t, s)
 	if m.setup != nil {
 		m.setup(w)
@@ -224,21 +237,21 @@ func runAccepted(t *testing.T, s *harness.Harness, name string, m invalidSpec, r
 	reported := func(c metav1.Condition) bool {
 		return c.Reason == m.reason && strings.Contains(c.Message, m.wantMessage)
 	}
-	c := w.readyCondition(kind, object)
-	for !reported(c) && time.Since(start) < limit {
-		time.Sleep(50 * time.Millisecond)
+	var c metav1.Condition
+	_ = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, limit, true, func(context.Context) (bool, error) {
 		c = w.readyCondition(kind, object)
-	}
+		return reported(c), nil
+	})
 	took := time.Since(start)
 	if !reported(c) {
-		t.Errorf("after %v it says\n\t%s/%s: %s\nand not\n\t%s: %s", limit, c.Status, c.Reason, c.Message, m.reason, m.wantMessage)
+		t.Errorf("after %v got\n\t%s/%s: %s\nwant\n\t%s: %s", limit, c.Status, c.Reason, c.Message, m.reason, m.wantMessage)
 	}
-	calls := w.OperatorRequests(func() { time.Sleep(observationPeriod) })
+	calls := w.OperatorRequestsWithin(observationPeriod)
 	accepted, rejected := calls.Writes().Count().Total()
 	if accepted > maxWrites || rejected > m.maxRejectedWrites {
-		t.Errorf("%d writes and %d refused ones within %v:\n%s", accepted, rejected, observationPeriod, calls.Count())
+		t.Errorf("%d writes and %d rejected writes within %v:\n%s", accepted, rejected, observationPeriod, calls.Count())
 	}
-	results.add(row{Case: name, Kind: kind, Class: m.class, Where: "condition", Reason: c.Reason, Message: w.normalizeMessage(c.Message),
+	results.add(row{Case: m.name, Kind: kind, Class: m.class, Where: "condition", Reason: c.Reason, Message: w.normalizeMessage(c.Message),
 		GraceReason: m.graceReason, Seconds: took.Seconds(), Writes: accepted, Retries: rejected})
 
 	w.Expect(w.applyWithRetry(kind, object, m.validSpec())).To(Succeed())

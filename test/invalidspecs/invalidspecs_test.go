@@ -1,10 +1,8 @@
-// Package misuse_test holds what people get wrong against what they are told: each wrong or
-// unsatisfiable spec is refused at admission in words that help, or becomes a condition
-// that names the field or the object within seconds; nothing is tried in a hot loop, and
-// the good spec heals it.
+// Package invalidspecs_test tests the reporting of user errors. Each invalid or unsatisfiable spec must be rejected at
+// admission with a helpful message, or cause a condition that names the field or the object within seconds. There must
+// be no hot retry loop, and the valid spec must recover the application.
 //
-// Safety rule: a case says which words it expects. A message that changes is read by
-// somebody before it passes again.
+// Safety rule: each case contains the expected message, so that changed messages are reviewed.
 package invalidspecs_test
 
 import (
@@ -29,7 +27,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// parallelism is how many cases run at a time: they mostly wait.
+// parallelism is the number of concurrent cases. They mostly wait.
 const parallelism = "20"
 
 func TestMain(m *testing.M) {
@@ -45,8 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestInvalidSpecsAreReported plays every case that is refused at admission, and of the others one of each
-// class; with HOLDFAST_LONG all of them.
+// TestInvalidSpecsAreReported runs all cases that are rejected at admission, and one case per class of the others.
+// HOLDFAST_LONG runs all of them.
 func TestInvalidSpecsAreReported(t *testing.T) {
 	started := time.Now()
 	s := newHarness(t)
@@ -56,10 +54,10 @@ func TestInvalidSpecsAreReported(t *testing.T) {
 			t.Parallel()
 			runRejected(t, s, &results)
 		})
-		for _, name := range selectedCases() {
-			t.Run(name, func(t *testing.T) {
+		for _, m := range selectedCases() {
+			t.Run(m.name, func(t *testing.T) {
 				t.Parallel()
-				runAccepted(t, s, name, cases[name], &results)
+				runAccepted(t, s, m, &results)
 			})
 		}
 	})
@@ -71,28 +69,28 @@ func TestInvalidSpecsAreReported(t *testing.T) {
 	}
 }
 
-// selectedCases returns the names of the cases to run among those that pass admission: all with
-// HOLDFAST_LONG, otherwise one of each class, which depends on the seed.
-func selectedCases() []string {
-	byClass := map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(cases)) {
-		if c := cases[name]; !c.rejectedAtAdmission() {
-			byClass[c.class] = append(byClass[c.class], name)
+// selectedCases returns the cases to run among those that pass admission: all with HOLDFAST_LONG,
+// otherwise one of each class, which depends on the seed.
+func selectedCases() []invalidSpec {
+	byClass := map[string][]invalidSpec{}
+	for _, m := range slices.SortedFunc(slices.Values(cases), func(a, b invalidSpec) int { return strings.Compare(a.name, b.name) }) {
+		if !m.rejectedAtAdmission() {
+			byClass[m.class] = append(byClass[m.class], m)
 		}
 	}
-	var names []string
+	var selected []invalidSpec
 	for _, class := range slices.Sorted(maps.Keys(byClass)) {
 		if os.Getenv("HOLDFAST_LONG") != "" {
-			names = append(names, byClass[class]...)
+			selected = append(selected, byClass[class]...)
 			continue
 		}
-		names = append(names, byClass[class][testutil.Seed()%uint64(len(byClass[class]))])
+		selected = append(selected, byClass[class][testutil.Seed()%uint64(len(byClass[class]))])
 	}
-	return names
+	return selected
 }
 
-// newHarness has a real scheduler: what it says about a pod that fits nowhere is part of
-// what is tested.
+// newHarness returns a harness with a real scheduler, because its messages for unschedulable pods are part of the
+// test.
 func newHarness(t *testing.T) *harness.Harness {
 	t.Helper()
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true, Scheduler: true})
@@ -107,7 +105,7 @@ func newHarness(t *testing.T) *harness.Harness {
 	return &harness.Harness{Plane: plane, AuditLog: log, Operator: operator.Start(t, plane, operator.Options{})}
 }
 
-// behaviors are what becomes of pods, by the tag of their image.
+// behaviors simulates pods by the tag of their image.
 var behaviors = map[string]podsim.Behavior{
 	"missing":     podsim.ImageNotFound(),
 	"denied":      podsim.ImageDenied(),
@@ -118,10 +116,10 @@ var behaviors = map[string]podsim.Behavior{
 	"fail":        podsim.Failed(3),
 }
 
-// missingPrefix is how the names of objects and keys begin that do not exist.
+// missingPrefix is the name prefix of missing objects and keys.
 const missingPrefix = "no-such-"
 
-// podBehavior does what a kubelet does with a pod: it looks at what the pod refers to first.
+// podBehavior simulates a kubelet, which checks the references of a pod first.
 func podBehavior(pod *corev1.Pod) podsim.Behavior {
 	for i := range pod.Spec.Volumes {
 		if refersToMissing(&pod.Spec.Volumes[i]) {
@@ -136,7 +134,7 @@ func podBehavior(pod *corev1.Pod) podsim.Behavior {
 	return harness.BehaviorByTag(behaviors)(pod)
 }
 
-// refersToMissing says whether a volume shows what does not exist.
+// refersToMissing reports whether a volume references a missing object.
 func refersToMissing(v *corev1.Volume) bool {
 	var items []corev1.KeyToPath
 	var name string
@@ -150,7 +148,7 @@ func refersToMissing(v *corev1.Volume) bool {
 		slices.ContainsFunc(items, func(k corev1.KeyToPath) bool { return strings.HasPrefix(k.Key, missingPrefix) })
 }
 
-// unresolvedEnv is what a kubelet says about an environment that cannot be made.
+// unresolvedEnv returns the kubelet message for environment variables that cannot be resolved.
 func unresolvedEnv(pod *corev1.Pod, c *corev1.Container) string {
 	for _, e := range c.EnvFrom {
 		if r := e.ConfigMapRef; r != nil && strings.HasPrefix(r.Name, missingPrefix) {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// row is what came of a case.
+// row is the result of a case.
 type row struct {
 	Case        string  `json:"case"`
 	Kind        string  `json:"kind"`
@@ -23,13 +23,13 @@ type row struct {
 	Reason      string  `json:"reason,omitempty"`
 	Message     string  `json:"message"`
 	Seconds     float64 `json:"seconds"`
-	GraceReason string  `json:"late,omitempty"` // why it may take longer than others
-	// Writes were accepted and Retries refused while the operator was watched.
+	GraceReason string  `json:"late,omitempty"` // reason for a longer grace period
+	// Writes counts accepted writes and Retries rejected writes in observationPeriod.
 	Writes  int `json:"writes"`
 	Retries int `json:"retries"`
 }
 
-// rows collects from many cases at the same time.
+// rows collects the results of parallel cases.
 type rows struct {
 	mu   sync.Mutex
 	list []row
@@ -41,7 +41,7 @@ func (r *rows) add(result row) {
 	r.list = append(r.list, result)
 }
 
-// normalizeMessage takes out of a message what is another one in every run.
+// normalizeMessage replaces the parts of a message that differ in every run.
 func (w *world) normalizeMessage(message string) string {
 	message = strings.ReplaceAll(message, w.NS, "shop")
 	return podName.ReplaceAllString(message, "$1-x2x4z")
@@ -49,11 +49,11 @@ func (w *world) normalizeMessage(message string) string {
 
 var (
 	podName = regexp.MustCompile(`\b([Pp]od [a-z0-9-]+?)(-[a-z0-9]{6,10})?-[a-z0-9]{5}\b`)
-	// validationFootnote is what the API server adds when something is of a wrong type or missing.
+	// validationFootnote is added by the API server if a value is missing or has the wrong type.
 	validationFootnote = regexp.MustCompile(`\[?(.*), <nil>: Invalid value: null: some validation rules were not checked .*`)
 )
 
-// summary sums up.
+// summary returns the first line of the report.
 func (r *rows) summary(took time.Duration) string {
 	admission, slowest, withGrace, retries, maxRetries := 0, 0.0, 0, 0, 0
 	for _, one := range r.list {
@@ -68,9 +68,9 @@ func (r *rows) summary(took time.Duration) string {
 		}
 		slowest = max(slowest, one.Seconds)
 	}
-	return fmt.Sprintf("%d cases in %.0f s: %d refused at admission, %d told by a condition, the slowest after %.1f s, "+
-		"apart from %d for which a grace is documented; "+
-		"%d refused writes in the %.0f s afterwards, at most %d of one case",
+	return fmt.Sprintf("%d cases in %.0f s: %d rejected at admission, %d reported by a condition, the slowest after %.1f s, "+
+		"except for %d with a documented grace period; "+
+		"%d rejected writes in the following %.0f s, at most %d per case",
 		len(r.list), took.Seconds(), admission, len(r.list)-admission, slowest, withGrace, retries, observationPeriod.Seconds(), maxRetries)
 }
 
@@ -89,7 +89,7 @@ const (
 	tableEnd   = "<!-- end -->\n"
 )
 
-// writeReport leaves all rows in out/misuse.json and the table in docs/reports/misuse.md.
+// writeReport writes all rows to out/misuse.json and the table to docs/reports/misuse.md.
 func (r *rows) writeReport(t *testing.T, root string, took time.Duration) {
 	t.Helper()
 	must := func(err error) {
@@ -108,14 +108,14 @@ func (r *rows) writeReport(t *testing.T, root string, took time.Duration) {
 	head, rest, found := strings.Cut(string(text), tableBegin)
 	_, tail, ended := strings.Cut(rest, tableEnd)
 	if !found || !ended {
-		t.Fatalf("%s has no place for the table", document)
+		t.Fatalf("%s has no marks for the table", document)
 	}
 	must(os.WriteFile(document, []byte(head+tableBegin+r.summary(took)+".\n\n"+r.table()+tableEnd+tail), 0o644))
 }
 
 func (r *rows) table() string {
 	var b strings.Builder
-	b.WriteString("| class | case | where caught | message | retries |\n| --- | --- | --- | --- | ---: |\n")
+	b.WriteString("| class | case | reported by | message | retries |\n| --- | --- | --- | --- | ---: |\n")
 	for _, one := range r.list {
 		where := "admission"
 		if one.Reason != "" {

@@ -12,15 +12,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// kindByResource names the resources of the log as objects are named.
+// kindByResource maps resources in the audit log to kinds.
 var kindByResource = map[string]string{
 	"deployments": "Deployment", "statefulsets": "StatefulSet", "controllerrevisions": "ControllerRevision", "jobs": "Job",
 	"cronjobs": "CronJob", "services": "Service", "configmaps": "ConfigMap", "secrets": "Secret", "persistentvolumeclaims": "PersistentVolumeClaim",
 	"horizontalpodautoscalers": "HorizontalPodAutoscaler", "poddisruptionbudgets": "PodDisruptionBudget", "ingresses": "Ingress",
 }
 
-// operatorWrites is what the operator wrote: the answer to its last accepted write of each object.
-// Of Secrets the log has no content.
+// operatorWrites returns the response to the operator's last accepted write of each object. The audit log does not
+// contain Secret data.
 func operatorWrites(events audit.Events) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for i := range events {
@@ -42,7 +42,7 @@ func operatorWrites(events audit.Events) map[string]map[string]any {
 		}
 		var obj map[string]any
 		if e.Verb != "delete" {
-			_ = json.Unmarshal(e.ResponseObject, &obj) // what is not logged is not compared
+			_ = json.Unmarshal(e.ResponseObject, &obj) // objects missing from the log are not compared
 		}
 		if metadata, ok := obj["metadata"].(map[string]any); obj != nil && (!ok || metadata["name"] == nil) {
 			obj = nil
@@ -52,12 +52,12 @@ func operatorWrites(events audit.Events) map[string]map[string]any {
 	return out
 }
 
-// comparePlan returns what was not as it was told.
+// comparePlan returns the differences between the plan and the actual changes.
 func comparePlan(before, after snapshot, events audit.Events, output planOutput) []string {
 	writes := operatorWrites(events)
 	planned := map[string]plan.Change{}
 	for _, c := range output.Changes {
-		if c.Name == "" { // of a revision whose name nobody could know
+		if c.Name == "" { // a revision: its name is not predictable
 			for key := range after.objects {
 				if strings.HasPrefix(key, c.Kind+" ") && before.objects[key] == nil {
 					c.Name = strings.TrimPrefix(key, c.Kind+" ")
@@ -74,10 +74,10 @@ func comparePlan(before, after snapshot, events audit.Events, output planOutput)
 			c.Action = plan.Unchanged
 		}
 		if c.Action == plan.Rejected {
-			c.Action = plan.Unchanged // told, and left as it is
+			c.Action = plan.Unchanged // a rejected change leaves the object unchanged
 		}
 		if c.Action != actual {
-			out = append(out, fmt.Sprintf("%s: told %s, and it was %s %v", key, c.Action, actual, fields))
+			out = append(out, fmt.Sprintf("%s: planned %s, got %s %v", key, c.Action, actual, fields))
 			continue
 		}
 		if actual == plan.Changed || actual == plan.Recreated {
@@ -88,7 +88,7 @@ func comparePlan(before, after snapshot, events audit.Events, output planOutput)
 	return append(out, compareOrder(events, output)...)
 }
 
-// compareOrder holds what was told to wait for others against when it was written.
+// compareOrder compares the planned order with the order of the writes.
 func compareOrder(events audit.Events, output planOutput) []string {
 	first, last := map[string]int{}, map[string]int{}
 	for i := range events {
@@ -106,7 +106,7 @@ func compareOrder(events audit.Events, output planOutput) []string {
 			workload := slices.Contains([]string{"Deployment", "StatefulSet", "Job"}, other.Kind)
 			awaited := slices.Contains(c.WaitsFor, other.Component) && workload && (other.Action == plan.Created || other.Restarts > 0)
 			if lastWrite, firstWrite := last[c.Kind+" "+c.Name], first[other.Kind+" "+other.Name]; awaited && other.Action != plan.Rejected && c.Action != plan.Rejected && lastWrite < firstWrite {
-				out = append(out, fmt.Sprintf("%s %s was told to wait for %q, and was written before %s %s", c.Kind, c.Name, other.Component, other.Kind, other.Name))
+				out = append(out, fmt.Sprintf("%s %s was planned to wait for %q, but was written before %s %s", c.Kind, c.Name, other.Component, other.Kind, other.Name))
 			}
 		}
 	}
@@ -123,13 +123,13 @@ func unionKeys(maps ...any) map[string]bool {
 	return out
 }
 
-// actualAction is what became of an object.
+// actualAction returns what happened to an object.
 func actualAction(key string, before, after snapshot, writes map[string]map[string]any) (plan.Action, map[string]fieldChange) {
 	previous, current := before.objects[key], after.objects[key]
 	switch {
 	case previous == nil && current == nil:
 		if _, written := writes[key]; written {
-			return "made and deleted again", nil
+			return "created and deleted again", nil
 		}
 		return plan.Unchanged, nil
 	case previous == nil:
@@ -139,9 +139,12 @@ func actualAction(key string, before, after snapshot, writes map[string]map[stri
 	}
 	response, written := writes[key]
 	if written && (strings.HasPrefix(key, "Secret ") || response["kind"] == "PartialObjectMetadata") {
-		response = current // the log does not have all of it
+		response = current // the log has no Secret data and no partial objects
 	}
 	changes := diffObjects(previous, response)
+	if isAutoscaled(key, after) {
+		delete(changes, "spec.replicas") // the HorizontalPodAutoscaler controller's own write
+	}
 	switch {
 	case before.uids[key] != after.uids[key]:
 		return plan.Recreated, changes
@@ -153,10 +156,17 @@ func actualAction(key string, before, after snapshot, writes map[string]map[stri
 	return plan.Changed, changes
 }
 
-// fieldChange is a field before and after.
+// isAutoscaled reports whether a HorizontalPodAutoscaler sets the replicas of a workload. The audit log has no field
+// managers; a HorizontalPodAutoscaler has the name of its workload.
+func isAutoscaled(key string, s snapshot) bool {
+	kind, name, _ := strings.Cut(key, " ")
+	return kind == "Deployment" && s.objects["HorizontalPodAutoscaler "+name] != nil
+}
+
+// fieldChange is a field before and after the change.
 type fieldChange struct{ old, new any }
 
-// diffObjects are the fields that differ, where one side has nothing as a whole.
+// diffObjects returns the fields that differ. A subtree that is missing on one side is one field.
 func diffObjects(before, after map[string]any) map[string]fieldChange {
 	out := map[string]fieldChange{}
 	if after != nil {
@@ -165,7 +175,7 @@ func diffObjects(before, after map[string]any) map[string]fieldChange {
 	return out
 }
 
-// withoutServerFields leaves out what is the API server's alone, and what other controllers write.
+// withoutServerFields drops the fields set by the API server or by other controllers.
 func withoutServerFields(obj map[string]any) any {
 	content, err := json.Marshal(obj)
 	if err != nil {
@@ -183,19 +193,19 @@ func withoutServerFields(obj map[string]any) any {
 		delete(metadata, field)
 	}
 	if annotations, ok := metadata["annotations"].(map[string]any); ok {
-		delete(annotations, "deployment.kubernetes.io/revision") // the Deployment controller's
+		delete(annotations, "deployment.kubernetes.io/revision") // set by the Deployment controller
 	}
 	if spec, ok := all["spec"].(map[string]any); ok {
 		templates, _ := spec["volumeClaimTemplates"].([]any)
 		for _, t := range templates {
-			delete(t.(map[string]any), "apiVersion") // which not every encoding has
+			delete(t.(map[string]any), "apiVersion") // not present in every encoding
 			delete(t.(map[string]any), "kind")
 		}
 	}
 	return withoutNulls(all)
 }
 
-// withoutNulls drops what is null: whether it is there or not means the same.
+// withoutNulls drops null values: they mean the same as absent ones.
 func withoutNulls(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -216,8 +226,7 @@ func withoutNulls(v any) any {
 	return v
 }
 
-// names are the fields by which elements of lists are told apart, as the API server merges
-// them.
+// listElementKey returns the merge key of a list element, as the API server determines it.
 func listElementKey(field string, e map[string]any) string {
 	join := func(keys ...string) string {
 		var parts []string
@@ -285,12 +294,12 @@ func indexElements(field string, list any) (map[string]any, bool) {
 	return out, true
 }
 
-// isServerAssigned are values that only the API server chooses.
+// isServerAssigned reports whether only the API server sets the field.
 func isServerAssigned(path string) bool {
 	return strings.HasSuffix(path, ".nodePort") || strings.HasPrefix(path, "spec.clusterIP") || path == "spec.healthCheckNodePort"
 }
 
-// compareFields holds what was told about fields against what happened to them.
+// compareFields compares the planned field changes with the actual ones.
 func compareFields(key string, plannedFields []plan.Field, actual map[string]fieldChange) []string {
 	var out []string
 	planned := map[string]plan.Field{}
@@ -303,11 +312,11 @@ func compareFields(key string, plannedFields []plan.Field, actual map[string]fie
 		switch {
 		case isServerAssigned(path):
 		case !wasPlanned:
-			out = append(out, fmt.Sprintf("%s: %s was not told: %s -> %s", key, path, toJSON(c.old), toJSON(c.new)))
+			out = append(out, fmt.Sprintf("%s: %s changed without being planned: %s -> %s", key, path, toJSON(c.old), toJSON(c.new)))
 		case !changed:
-			out = append(out, fmt.Sprintf("%s: %s was told, and did not change: %s -> %s", key, path, toJSON(f.Old), toJSON(f.New)))
+			out = append(out, fmt.Sprintf("%s: %s was planned, but did not change: %s -> %s", key, path, toJSON(f.Old), toJSON(f.New)))
 		case !reflect.DeepEqual(withoutNulls(f.Old), withoutNulls(c.old)) || !f.Unknown && !reflect.DeepEqual(withoutNulls(f.New), withoutNulls(c.new)):
-			out = append(out, fmt.Sprintf("%s: %s: told %s -> %s, and it was %s -> %s", key, path, toJSON(f.Old), toJSON(f.New), toJSON(c.old), toJSON(c.new)))
+			out = append(out, fmt.Sprintf("%s: %s: planned %s -> %s, got %s -> %s", key, path, toJSON(f.Old), toJSON(f.New), toJSON(c.old), toJSON(c.new)))
 		}
 	}
 	return out
@@ -318,7 +327,7 @@ func toJSON(v any) string {
 	return string(content)
 }
 
-// comparePods holds what was told about the pods of a workload against which of them are left.
+// comparePods compares the planned pod restarts with the pods that are left.
 func comparePods(key string, c plan.Change, before, after snapshot) []string {
 	kind, _, _ := strings.Cut(key, " ")
 	if kind != "Deployment" && kind != "StatefulSet" || before.objects[key] == nil || after.objects[key] == nil {
@@ -328,23 +337,23 @@ func comparePods(key string, c plan.Change, before, after snapshot) []string {
 	stayed := slices.ContainsFunc(previous, func(uid string) bool { return slices.Contains(current, uid) })
 	replaced := len(previous) > 0 && len(current) > 0 && !stayed
 	if replaced != (c.Restarts > 0) {
-		return []string{fmt.Sprintf("%s: told that %d pods are replaced, and of %d pods %v stayed", key, c.Restarts, len(previous), stayed)}
+		return []string{fmt.Sprintf("%s: planned to replace %d pods; of %d pods %v were not replaced", key, c.Restarts, len(previous), stayed)}
 	}
 	if replaced && int(c.Restarts) != len(previous) {
-		return []string{fmt.Sprintf("%s: told that %d pods are replaced, and there were %d", key, c.Restarts, len(previous))}
+		return []string{fmt.Sprintf("%s: planned to replace %d pods, but there were %d", key, c.Restarts, len(previous))}
 	}
 	return nil
 }
 
-// compareRestricted holds what is told to somebody who may not ask the API server against what it
-// answers: all but the values that it sets itself.
+// compareRestricted compares the plan of a user without dry-run permission with the full plan. Values that the API
+// server sets are ignored.
 func compareRestricted(full, restricted planOutput) []string {
-	withoutFileName := func(refusal string) string { // without the name of the file
+	withoutFileName := func(refusal string) string { // the file name differs
 		_, text, _ := strings.Cut(refusal, ": ")
 		return text
 	}
 	if withoutFileName(full.rejection) != withoutFileName(restricted.rejection) {
-		return []string{fmt.Sprintf("guess: refused: %q instead of %q", restricted.rejection, full.rejection)}
+		return []string{fmt.Sprintf("restricted plan: rejected: got %q, want %q", restricted.rejection, full.rejection)}
 	}
 	summarize := func(t plan.Plan) (kind map[string]string, paths map[string][]string) {
 		kind, paths = map[string]string{}, map[string][]string{}
@@ -361,11 +370,11 @@ func compareRestricted(full, restricted planOutput) []string {
 	got, gotPaths := summarize(restricted.Plan)
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(unionKeys(want, got))) {
-		// What follows from a field by default only the API server knows.
+		// Only the API server knows defaults that depend on other fields.
 		extra := slices.DeleteFunc(slices.Clone(gotPaths[key]), func(p string) bool { return slices.Contains(wantPaths[key], p) })
 		missing := slices.DeleteFunc(slices.Clone(wantPaths[key]), func(p string) bool { return slices.Contains(gotPaths[key], p) || p == "spec.sessionAffinityConfig" })
 		if want[key] != got[key] || len(extra)+len(missing) > 0 {
-			out = append(out, fmt.Sprintf("guess: %s: %s, too much %v, not enough %v\n  instead of: %s", key, got[key], extra, missing, want[key]))
+			out = append(out, fmt.Sprintf("restricted plan: %s: %s, unexpected %v, missing %v\n  want: %s", key, got[key], extra, missing, want[key]))
 		}
 	}
 	return out

@@ -5,23 +5,26 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// editStack edits the components of a stack, or which there are.
+// editStack edits, adds, removes or reorders components of a stack.
 func (s *editedApp) editStack(r *rand.Rand) string {
 	spec := &s.stack.Spec
 	switch r.IntN(14) {
 	case 0:
 		n := s.nextNumber()
 		c := appsapi.Component{Name: fmt.Sprintf("new%d", n)}
-		switch r.IntN(3) {
+		switch r.IntN(4) {
 		case 0:
 			c.Service = ptr(randomService(r))
 		case 1:
 			c.Job = randomJob(r)
+		case 2:
+			c.Database = randomDatabase(r)
 		default:
 			c.Stateful = randomStateful(r)
 		}
@@ -29,17 +32,17 @@ func (s *editedApp) editStack(r *rand.Rand) string {
 			c.DependsOn = []string{spec.Components[r.IntN(len(spec.Components))].Name}
 		}
 		spec.Components = append(spec.Components, c)
-		return "component " + c.Name + " more"
+		return "add component " + c.Name
 	case 1:
 		if len(s.removed) > 0 && r.IntN(2) == 0 {
 			again := s.removed[0]
 			s.removed = s.removed[1:]
 			spec.Components = append(spec.Components, again)
-			return "component " + again.Name + " again"
+			return "add component " + again.Name + " again"
 		}
 		if len(spec.Components) > 2 {
 			i := r.IntN(len(spec.Components))
-			if spec.Components[i].Stateful != nil && r.IntN(2) == 0 {
+			if hasData(spec.Components[i]) && r.IntN(2) == 0 {
 				spec.DeletionPolicy = appsapi.DeletionDelete
 			}
 			return s.removeComponent(i) + fmt.Sprintf(" (%s)", spec.DeletionPolicy)
@@ -71,8 +74,8 @@ func (s *editedApp) editStack(r *rand.Rand) string {
 	return c.Name + ": " + s.editComponent(r, c)
 }
 
-// invalidEdit makes what is refused, by the API server or by the operator, and what only
-// works because of what was there before.
+// invalidEdit makes an edit that the API server or the operator rejects, or that is only valid because of the previous
+// state.
 func (s *editedApp) invalidEdit(r *rand.Rand) string {
 	spec := &s.stack.Spec
 	has := func(name string) bool {
@@ -83,7 +86,7 @@ func (s *editedApp) invalidEdit(r *rand.Rand) string {
 			return s.removeComponent(slices.IndexFunc(spec.Components, func(c appsapi.Component) bool { return c.Name == name }))
 		}
 		spec.Components = append(spec.Components, appsapi.Component{Name: name, Service: c})
-		return "component " + name + " more"
+		return "add component " + name
 	}
 	c := &spec.Components[r.IntN(len(spec.Components))]
 	switch r.IntN(7) {
@@ -104,12 +107,12 @@ func (s *editedApp) invalidEdit(r *rand.Rand) string {
 	case 4:
 		if c.Service != nil && len(c.Service.Ports) > 0 {
 			c.Service.Expose = &appsapi.ExposeSettings{GatewayRef: &appsapi.GatewayReference{Name: "web"}}
-			return c.Name + ": exposed by a Gateway that nobody knows"
+			return c.Name + ": exposed by a Gateway that does not exist"
 		}
 	case 5:
 		first, last := &spec.Components[0], &spec.Components[len(spec.Components)-1]
 		first.DependsOn = append(first.DependsOn, last.Name)
-		return "perhaps a circle"
+		return "possible dependency cycle"
 	}
 	fixed := "fixed"
 	if i := slices.IndexFunc(spec.Components, func(c appsapi.Component) bool { return c.Name == "fixed" }); i >= 0 {
@@ -117,12 +120,12 @@ func (s *editedApp) invalidEdit(r *rand.Rand) string {
 			return s.removeComponent(i)
 		}
 		spec.Components[i].Stateful.Storage[0].Size.Add(resource.MustParse("1Gi"))
-		return "more of a storage that cannot grow"
+		return "larger storage of a class that does not allow expansion"
 	}
 	component := appsapi.Component{Name: "fixed", Stateful: randomStateful(r)}
 	component.Stateful.Storage[0].ClassName = &fixed
 	spec.Components = append(spec.Components, component)
-	return "component fixed more"
+	return "add component fixed"
 }
 
 func (s *editedApp) editComponent(r *rand.Rand, c *appsapi.Component) string {
@@ -145,6 +148,8 @@ func (s *editedApp) editComponent(r *rand.Rand, c *appsapi.Component) string {
 			return fmt.Sprintf("replicas: %d", *c.Stateful.Replicas)
 		}
 		return s.editServer(r, &c.Stateful.ServerSpec)
+	case c.Database != nil:
+		return s.editDatabase(r, c.Database)
 	}
 	switch r.IntN(5) {
 	case 0:
@@ -161,11 +166,38 @@ func (s *editedApp) editComponent(r *rand.Rand, c *appsapi.Component) string {
 	return s.editPodSettings(r, &c.Job.ContainerSpec, &c.Job.PodSettings)
 }
 
-// removeComponent takes a component and the edges to it away.
+// editDatabase edits a database. The versions include a downgrade below the version of the data files.
+func (s *editedApp) editDatabase(r *rand.Rand, d *appsapi.DatabaseComponent) string {
+	n := s.nextNumber()
+	switch r.IntN(7) {
+	case 0, 1:
+		d.Storage.Size.Add(resource.MustParse("1Gi"))
+		d.Storage.Size = resource.MustParse(d.Storage.Size.String())
+		return "storage " + d.Storage.Size.String()
+	case 2:
+		d.Version = []string{"10.11", "11.4", "11.8"}[r.IntN(3)]
+		return "version " + d.Version
+	case 3:
+		d.Config = fmt.Sprintf("[server]\nmax_connections = %d\n", 100+n)
+		return "config"
+	case 4:
+		d.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(fmt.Sprintf("%dMi", 300+n))}
+		return "resources"
+	case 5:
+		d.Update.RestartedAt = fmt.Sprint(n)
+		return "restart"
+	}
+	d.Database = fmt.Sprint("schema", n) // the API server rejects a change of the name
+	return "schema " + d.Database
+}
+
+func hasData(c appsapi.Component) bool { return c.Stateful != nil || c.Database != nil }
+
+// removeComponent removes a component and all references to it.
 func (s *editedApp) removeComponent(i int) string {
 	spec := &s.stack.Spec
 	name := spec.Components[i].Name
-	if c := *spec.Components[i].DeepCopy(); c.Stateful != nil {
+	if c := *spec.Components[i].DeepCopy(); hasData(c) {
 		c.DependsOn, c.Bindings, c.RenamedFrom = nil, nil, ""
 		s.removed = append(s.removed, c)
 	}
@@ -174,7 +206,7 @@ func (s *editedApp) removeComponent(i int) string {
 	return "component " + name + " less"
 }
 
-// replaceDependency makes those who need a component need another one, or none.
+// replaceDependency replaces or removes references to a component.
 func (s *editedApp) replaceDependency(from, to string) {
 	for i := range s.stack.Spec.Components {
 		c := &s.stack.Spec.Components[i]
@@ -205,7 +237,7 @@ func (s *editedApp) renameComponent(i int) string {
 	return "component " + before + " renamed to " + c.Name
 }
 
-// editEdges adds an edge to an earlier component, or takes all away.
+// editEdges adds a dependency on an earlier component, or removes all.
 func (s *editedApp) editEdges(r *rand.Rand) string {
 	spec := &s.stack.Spec
 	i := r.IntN(len(spec.Components))

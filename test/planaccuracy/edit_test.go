@@ -12,11 +12,11 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// randomEdit is a copy with one to three edits, in words.
+// randomEdit returns a copy with one to three edits and their descriptions.
 func (s *editedApp) randomEdit(r *rand.Rand) (*editedApp, []string) {
 	out := s.copy()
 	var edits []string
-	switch { // nothing happens while hands are off
+	switch { // nothing happens while suspended
 	case out.service != nil && out.service.Spec.Suspend && r.IntN(3) > 0:
 		out.service.Spec.Suspend = false
 		edits = append(edits, "suspend: false")
@@ -47,7 +47,7 @@ func (s *editedApp) editService(r *rand.Rand) string {
 	return s.editServiceComponent(r, &s.service.Spec.ServiceComponent)
 }
 
-// editServiceComponent edits what only services have, or what all servers have.
+// editServiceComponent edits fields of services, and fields that all servers share.
 func (s *editedApp) editServiceComponent(r *rand.Rand, c *appsapi.ServiceComponent) string {
 	switch r.IntN(10) {
 	case 0:
@@ -103,7 +103,7 @@ func (s *editedApp) editServiceComponent(r *rand.Rand, c *appsapi.ServiceCompone
 	return s.editServer(r, &c.ServerSpec)
 }
 
-// editServer edits what services with and without data have.
+// editServer edits fields of services with and without storage.
 func (s *editedApp) editServer(r *rand.Rand, c *appsapi.ServerSpec) string {
 	switch r.IntN(9) {
 	case 0:
@@ -148,7 +148,7 @@ func (s *editedApp) editServer(r *rand.Rand, c *appsapi.ServerSpec) string {
 	return s.editPodSettings(r, &c.ContainerSpec, &c.PodSettings)
 }
 
-// editPodSettings edits what everything has.
+// editPodSettings edits fields that all pods share.
 func (s *editedApp) editPodSettings(r *rand.Rand, c *appsapi.ContainerSpec, p *appsapi.PodSettings) string {
 	n := s.nextNumber()
 	switch r.IntN(11) {

@@ -12,26 +12,26 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// rootPass is a password that nobody may read in a plan.
+// rootPass must never appear in a plan.
 const rootPass = "pass-nobody-may-read"
 
-// editedApp is an application that is edited; one of these is set.
+// editedApp is the application under test; exactly one kind is set.
 type editedApp struct {
 	service      *appsapi.AppService
 	stack        *appsapi.AppStack
 	cloudManager *appsapi.CloudManager
 	// manifest is a manifest of an AppStack "shop" that is not edited.
 	manifest string
-	// removed are components with data that left the spec.
+	// removed are the removed components with storage.
 	removed []appsapi.Component
-	// counter numbers what is new: names are not used twice.
+	// counter makes names unique.
 	counter int
 }
 
-func (s *editedApp) emptyObject() application.Application {
+func (s *editedApp) emptyObject() appkind.Application {
 	switch {
 	case s.service != nil:
 		return &appsapi.AppService{ObjectMeta: s.service.ObjectMeta}
@@ -43,7 +43,7 @@ func (s *editedApp) emptyObject() application.Application {
 	return &appsapi.CloudManager{ObjectMeta: s.cloudManager.ObjectMeta}
 }
 
-// yaml is the manifest as a person would write it: without what is empty.
+// yaml returns the manifest without empty fields.
 func (s *editedApp) yaml() string {
 	if s.manifest != "" {
 		return s.manifest
@@ -89,7 +89,7 @@ func typeAndObjectMeta(kind, name string) (metav1.TypeMeta, metav1.ObjectMeta) {
 	return metav1.TypeMeta{APIVersion: appsapi.GroupVersion.String(), Kind: kind}, metav1.ObjectMeta{Name: name}
 }
 
-// newEditedApp makes an application. Most are stacks: they have everything.
+// newEditedApp returns a random application. Most are AppStacks, because they cover all features.
 func newEditedApp(r *rand.Rand, number int) *editedApp {
 	s := &editedApp{counter: 1}
 	switch number % 5 {
@@ -113,6 +113,9 @@ func newEditedApp(r *rand.Rand, number int) *editedApp {
 			{Name: "migrate", DependsOn: []string{"db"}, Job: randomJob(r)},
 			{Name: "api", DependsOn: []string{"migrate"}, Bindings: []appsapi.Binding{{Component: "db"}}, Service: ptr(randomService(r))},
 			{Name: "web", DependsOn: []string{"api"}, Service: ptr(randomService(r))},
+		}
+		if number%5 == 2 {
+			s.stack.Spec.Components[0] = appsapi.Component{Name: "db", Database: randomDatabase(r)}
 		}
 	}
 	return s
@@ -144,6 +147,14 @@ func randomStateful(r *rand.Rand) *appsapi.StatefulComponent {
 	c.Storage = []appsapi.StorageSpec{{Name: "data", MountPath: "/data", Size: resource.MustParse("1Gi")}}
 	if r.IntN(2) == 0 {
 		c.Credentials = []appsapi.Credential{{Key: "password", Env: "PASSWORD"}}
+	}
+	return c
+}
+
+func randomDatabase(r *rand.Rand) *appsapi.DatabaseComponent {
+	c := &appsapi.DatabaseComponent{Version: "10.11", Storage: appsapi.DatabaseStorage{Size: resource.MustParse("1Gi")}}
+	if r.IntN(2) == 0 {
+		c.Database = "shop"
 	}
 	return c
 }

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +29,7 @@ const (
 	cloudManagerHead = "apiVersion: apps.holdfast.dev/v1alpha1\nkind: CloudManager\nmetadata: {name: cm}\nspec: {front: {deployment: {image: f}}, identity: {deployment: {image: i}}, db: {statefulSet: {image: d, storage: {size: 1Gi}}, "
 )
 
-// runPlan runs the verb with a manifest on standard input.
+// runPlan runs the plan command with a manifest on standard input.
 func (w *world) runPlan(kubeconfig, manifest string, args ...string) (out, errOut string, err error) {
 	flags := genericclioptions.NewConfigFlags(false)
 	*flags.KubeConfig, *flags.Namespace = kubeconfig, w.NS
@@ -42,36 +44,36 @@ func (w *world) runPlan(kubeconfig, manifest string, args ...string) (out, errOu
 	return o.String(), e.String(), err
 }
 
-// testPlanMessages are what a plan says where the random edits do not look.
+// testPlanMessages covers messages that random edits do not trigger.
 func testPlanMessages(t *testing.T, g *testCluster) {
 	w := g.newWorld(t)
 	for name, tc := range map[string]struct {
 		manifest  string
 		args      []string
 		prepare   []client.Object
-		want      []string // in what is printed, or in the error
+		want      []string // in stdout or in the error
 		wantError bool
 	}{
-		"the API server refuses, in its words, without the password": {
+		"the API server's rejection is shown without the password": {
 			manifest: cloudManagerHead + "rootPass: " + rootPass + ", rootPasswordSecretRef: {name: a, key: b}}}\n", wantError: true,
-			want: []string{"the API server refuses it", "spec.db.rootPass", "there is one root password: remove rootPass, or rootPasswordSecretRef"},
+			want: []string{"rejected by the API server", "spec.db.rootPass", "rootPass and rootPasswordSecretRef are mutually exclusive; remove one of them"},
 		},
-		"it can never work": {
+		"a dependency cycle is rejected": {
 			manifest: stackHead + "  - {name: a, dependsOn: [b], service: {image: x}}\n  - {name: b, dependsOn: [a], service: {image: x}}\n", wantError: true,
-			want: []string{"it would be stored, but can never work: Components depend on each other in a circle: a -> b -> a"},
+			want: []string{"the API server would accept the spec, but the operator would reject it: Components have a dependency cycle: a -> b -> a"},
 		},
-		"a claim of somebody else": {
+		"a PersistentVolumeClaim of another owner is rejected": {
 			manifest: strings.ReplaceAll(stackHead, "shop", "claimed") + dbComponent, wantError: true,
 			prepare: []client.Object{&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-claimed-db-0"}, Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}},
-			want: []string{"refused   db  StatefulSet claimed-db  PersistentVolumeClaim ", "data-claimed-db-0 exists and is not Holdfast's"},
+			want: []string{"refused   db  StatefulSet claimed-db  PersistentVolumeClaim ", "data-claimed-db-0 exists and is not managed by Holdfast"},
 		},
-		"a password that is nowhere": {
+		"a missing password Secret is rejected": {
 			manifest: cloudManagerHead + "rootPasswordSecretRef: {name: nowhere, key: b}}}\n", wantError: true,
-			want: []string{"refused   db  StatefulSet cm-db  Secret ", "nowhere, from which the credential \"root-password\" is copied, does not exist; create it"},
+			want: []string{"refused   db  StatefulSet cm-db  Secret ", "nowhere, the source of credential \"root-password\", does not exist; create it"},
 		},
-		"a new one, for a pipeline": {
+		"a new CloudManager with --exit-code": {
 			manifest: cloudManagerHead + "rootPass: " + rootPass + "}}\n", args: []string{"--exit-code"}, wantError: true,
 			want: []string{"CloudManager " + w.NS + "/cm: ", "created   db        Secret cm-db-auth\n", "created   front     Deployment cm-front  after identity is ready\n"},
 		},
@@ -91,53 +93,77 @@ func testPlanMessages(t *testing.T, g *testCluster) {
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(out, want) {
-					t.Errorf("there is no %q in\n%s", want, out)
+					t.Errorf("output does not contain %q:\n%s", want, out)
 				}
 			}
 			if strings.Contains(out, rootPass) {
-				t.Errorf("there is the password in\n%s", out)
+				t.Errorf("output contains the password:\n%s", out)
 			}
 		})
 	}
-	t.Run("a life", func(t *testing.T) { testLifecycle(w.forSubtest(t)) })
-	t.Run("not by kubectl apply", func(t *testing.T) {
+	t.Run("lifecycle", func(t *testing.T) { testLifecycle(w.forSubtest(t)) })
+	t.Run("without kubectl apply", func(t *testing.T) {
 		w := w.forSubtest(t)
 		app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "plain"}}
 		app.Spec.Image, app.Spec.Replicas = "web:1", new(int32(2))
 		w.Expect(w.Create(w.Context(), app)).To(gomega.Succeed())
 		w.WaitReady(app)
 		out, _, err := w.runPlan(g.plannerKubeconfig, "{apiVersion: apps.holdfast.dev/v1alpha1, kind: AppService, metadata: {name: plain}, spec: {image: 'web:1'}}")
-		const want = "plain: nothing changes\n\nIt was not written by kubectl apply, which would therefore leave alone what the manifest does not mention.\n"
+		const want = "plain: no changes\n\nThe application was not created by kubectl apply, so fields that the manifest does not contain are not removed.\n"
 		if err != nil || !strings.HasSuffix(out, want) {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
+	t.Run("a field of another field manager", func(t *testing.T) { testFieldConflict(w.forSubtest(t)) })
 	t.Run("versions", func(t *testing.T) {
 		w := w.forSubtest(t)
 		w.Expect(w.Create(w.Context(), foreignDeployment(operator.Namespace, "holdfast-operator", nil))).To(gomega.Succeed())
-		const want = "warning: The plugin is of version v1.0.0 and the operator of version 1; use the same, so that the plugin knows what the operator does.\n"
+		const want = "warning: The plugin has version v1.0.0 and the operator has version 1; install the same version of both.\n"
 		if _, errOut, _ := w.runPlan(g.plannerKubeconfig, stackManifest); errOut != want {
 			t.Errorf("got %q, want %q", errOut, want)
 		}
 	})
 }
 
+// testFieldConflict checks that plan predicts the field conflict that the operator reports, and its resolution.
+func testFieldConflict(w *world) {
+	const manifest = "{apiVersion: apps.holdfast.dev/v1alpha1, kind: AppService, metadata: {name: edited}, spec: {image: 'web:2', ports: [{port: 80}]}}"
+	app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "edited"}}
+	app.Spec.Image, app.Spec.Ports = "web:1", []appsapi.Port{{Port: 80}}
+	w.Expect(w.Create(w.Context(), app)).To(gomega.Succeed())
+	w.WaitReady(app)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "edited"}}
+	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(d), d)).To(gomega.Succeed())
+	d.Spec.Template.Spec.Containers[0].ReadinessProbe.ProbeHandler = corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}
+	w.Expect(w.Update(w.Context(), d, client.FieldOwner("kubectl-edit"))).To(gomega.Succeed())
+	w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s", "100ms").Should(gomega.HavePrefix("False/FieldConflict: "))
+
+	out, _, err := w.runPlan(w.cluster.plannerKubeconfig, manifest, "-o", "json")
+	w.Expect(err).To(gomega.HaveOccurred())
+	w.Expect(out).To(gomega.ContainSubstring(`readinessProbe.httpGet is set by field manager \"kubectl-edit\" and conflicts with`))
+	harness.Edit(w.World, d, func(d *appsv1.Deployment) { d.Annotations[appsapi.DefaultKeys.TakeOwnership] = "true" })
+	w.WaitReady(app)
+	out, _, err = w.runPlan(w.cluster.plannerKubeconfig, manifest)
+	w.Expect(err).NotTo(gomega.HaveOccurred())
+	w.Expect(out).NotTo(gomega.ContainSubstring("without the API server"), "the operator owns the field")
+	w.Expect(out).To(gomega.ContainSubstring("web:1 -> web:2"))
+}
+
 func (w *world) forSubtest(t *testing.T) *world { return &world{w.ForTest(t), w.cluster} }
 
-// testLifecycle follows an application: what is there is not told again, a Secret that was written
-// without a change replaces no pods, and one that is new does, without a word about what it
-// is.
+// testLifecycle checks three states of an application: unchanged objects are not planned, a Secret update without new
+// content restarts no pods, and new content does. The content is never printed.
 func testLifecycle(w *world) {
 	g := w.cluster
 	exitCode := func(access, manifest string) int {
 		_, _, err := w.runPlan(access, manifest, "--exit-code")
 		return cli.ExitCode(err)
 	}
-	w.Expect(exitCode(g.plannerKubeconfig, stackManifest)).To(gomega.Equal(2), "before it exists")
+	w.Expect(exitCode(g.plannerKubeconfig, stackManifest)).To(gomega.Equal(2), "before creation")
 	s := &editedApp{manifest: stackManifest}
 	w.Expect(w.apply(s)).To(gomega.Succeed())
 	w.waitSettled(s)
-	w.Expect(exitCode(g.plannerKubeconfig, stackManifest)).To(gomega.Equal(0), "when it is there")
+	w.Expect(exitCode(g.plannerKubeconfig, stackManifest)).To(gomega.Equal(0), "after creation")
 
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "creds"}}
 	harness.Edit(w.World, secret, func(s *corev1.Secret) { s.Labels = map[string]string{"touched": "true"} })
@@ -148,12 +174,12 @@ func testLifecycle(w *world) {
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	w.Expect(out).To(gomega.ContainSubstring("RESTARTS 1 pod"))
 
-	// Without the component that has data, which goes for good only if that is said.
+	// A removed component keeps its data unless deletion is confirmed.
 	withoutDB := strings.ReplaceAll(strings.Replace(stackManifest, dbComponent, "", 1), "dependsOn: [db], ", "")
 	out, _, err = w.runPlan(g.plannerKubeconfig, withoutDB)
 	w.Expect(err).NotTo(gomega.HaveOccurred())
-	w.Expect(out).To(gomega.ContainSubstring("changed   db   PersistentVolumeClaim data-shop-db-0  RETAINED: the data stays"))
+	w.Expect(out).To(gomega.ContainSubstring("changed   db   PersistentVolumeClaim data-shop-db-0  RETAINED: the data is kept"))
 	out, _, err = w.runPlan(g.plannerKubeconfig, strings.Replace(withoutDB, "spec:\n", "spec:\n  deletionPolicy: Delete\n", 1))
 	w.Expect(err).NotTo(gomega.HaveOccurred())
-	w.Expect(out).To(gomega.ContainSubstring("deleted   db   PersistentVolumeClaim data-shop-db-0  DELETES DATA FOR GOOD"))
+	w.Expect(out).To(gomega.ContainSubstring("deleted   db   PersistentVolumeClaim data-shop-db-0  DELETES DATA PERMANENTLY"))
 }

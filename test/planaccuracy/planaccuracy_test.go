@@ -1,7 +1,6 @@
-// Package planaccuracy holds what kubectl holdfast plan tells against what the operator then
-// does: random edits of applications are planned, then applied with kubectl, and everything
-// that the operator wrote, by the API server's own log, has to be what the plan said: the
-// same objects, the same fields with the same values, the same pods replaced.
+// Package planaccuracy compares kubectl holdfast plan with what the operator then does. Random edits of applications are
+// planned and applied with kubectl. The audit log of the API server must show exactly the planned changes: the same
+// objects, the same fields and values, the same replaced pods.
 package planaccuracy
 
 import (
@@ -19,17 +18,17 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// Without flags a sample is played, as one test among others; make plan-truth plays all.
+// Without flags only a sample runs; make plan-truth runs all edits.
 var (
-	editCount = flag.Int("edits", 0, "how many edits; 0 means 15, or 100 with HOLDFAST_LONG=1")
-	seed      = flag.Uint64("seed", 1, "another seed makes other applications and other edits")
-	onlyApp   = flag.Int("only", -1, "play only this application")
+	editCount = flag.Int("edits", 0, "number of edits; 0 means 15, or 100 with HOLDFAST_LONG=1")
+	seed      = flag.Uint64("seed", 1, "seed of the random applications and edits")
+	onlyApp   = flag.Int("only", -1, "run only this application")
 	showPlans = flag.Bool("show", false, "print every plan")
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// editTotals counts.
+// editTotals counts edits and planned actions.
 type editTotals struct {
 	mu                                           sync.Mutex
 	edits, matches, rejectedEdits                int
@@ -37,7 +36,7 @@ type editTotals struct {
 	deleted, expanded, retained, purged          int
 }
 
-// add counts what was told.
+// add counts a plan.
 func (s *editTotals) add(t planOutput) {
 	for _, c := range t.Changes {
 		for _, n := range []struct {
@@ -56,7 +55,7 @@ func (s *editTotals) add(t planOutput) {
 }
 
 func TestPlanMatchesOperator(t *testing.T) {
-	n, length := 15, 3 // edits, and how many of them one application gets
+	n, length := 15, 3 // number of edits, and edits per application
 	if os.Getenv("HOLDFAST_LONG") != "" {
 		n, length = 100, 5
 	}
@@ -85,15 +84,15 @@ func TestPlanMatchesOperator(t *testing.T) {
 		t.Run("answers", func(t *testing.T) { testPlanMessages(t, cluster) })
 	}
 	s.ExpectNoForbiddenRequests(t)
-	t.Logf("seed %d: of %d edits %d came true in %s: %d changes of objects, of them %d deleted, %d made anew and %d refused; %d workloads restarted; "+
-		"data: %d grew, %d retained, %d deleted; %d edits refused by the API server", *seed, totals.edits, totals.matches, time.Since(startedAt).Round(time.Second),
+	t.Logf("seed %d: %d edits planned, %d plans correct, in %s: %d object changes, of them %d deleted, %d recreated and %d rejected; %d workloads restarted; "+
+		"data: %d expanded, %d retained, %d deleted; %d edits rejected by the API server", *seed, totals.edits, totals.matches, time.Since(startedAt).Round(time.Second),
 		totals.changes, totals.deleted, totals.recreated, totals.refusedChanges, totals.restarts, totals.expanded, totals.retained, totals.purged, totals.rejectedEdits)
 	if *onlyApp < 0 && totals.edits != n {
-		t.Errorf("%d edits were played, want %d", totals.edits, n)
+		t.Errorf("ran %d edits, want %d", totals.edits, n)
 	}
 }
 
-// runEdits makes an application and edits it.
+// runEdits creates an application and edits it.
 func runEdits(t *testing.T, cluster *testCluster, number, count int, totals *editTotals) {
 	w := cluster.newWorld(t)
 	rng := rand.New(rand.NewPCG(*seed, uint64(number)))
@@ -117,7 +116,7 @@ func runEdits(t *testing.T, cluster *testCluster, number, count int, totals *edi
 		}
 		totals.mu.Unlock()
 		if len(mismatches) > 0 {
-			t.Errorf("%s\n%s\n\nwas told:\n%s\nmanifest before:\n%s\nmanifest after:\n%s", description, strings.Join(mismatches, "\n"), output.text, app.yaml(), next.yaml())
+			t.Errorf("%s\n%s\n\nplan:\n%s\nmanifest before:\n%s\nmanifest after:\n%s", description, strings.Join(mismatches, "\n"), output.text, app.yaml(), next.yaml())
 		}
 		if output.rejection == "" {
 			app = next

@@ -35,18 +35,17 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// Who plans, and nothing else: planner may ask for dry runs of everything, guesser of nothing
-// but applications.
+// The accounts that plan: planner is allowed to dry-run every write, guesser only writes of applications.
 const (
 	plannerUser    = "planner"
 	restrictedUser = "guesser"
 )
 
-// testCluster is what all applications stand on.
+// testCluster is shared by all applications.
 type testCluster struct {
 	harness *harness.Harness
 	kubectl string
-	// Files with the access of each.
+	// Kubeconfig files of each account.
 	plannerKubeconfig, restrictedKubeconfig, adminKubeconfig string
 	slots                                                    chan struct{}
 }
@@ -74,15 +73,15 @@ func newTestCluster(t *testing.T, s *harness.Harness) *testCluster {
 	return g
 }
 
-// grantRestrictedUser lets guesser read everything and create, but not patch, what applications consist of:
-// whoever may create nothing may not even declare an application.
+// grantRestrictedUser allows guesser to read and create, but not to patch, the child objects: without the create
+// permission the admission policies reject its applications.
 func (g *testCluster) grantRestrictedUser(t *testing.T) {
 	t.Helper()
 	all, read := []string{"*"}, []string{"get", "list", "create"}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: restrictedUser}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: all, Resources: all, Verbs: read},
 		{APIGroups: []string{appsapi.GroupName}, Resources: all, Verbs: []string{"patch"}},
-		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"patch"}}, // whether storage can grow cannot be guessed
+		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"patch"}}, // volume expansion cannot be predicted without a dry run
 	}}
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: restrictedUser},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: restrictedUser},
@@ -96,8 +95,7 @@ func (g *testCluster) grantRestrictedUser(t *testing.T) {
 	}
 }
 
-// acquireSlot lets only a few play at the same time: an operator that waits for the machine settles
-// late.
+// acquireSlot limits concurrency: an overloaded operator settles too late.
 func (g *testCluster) acquireSlot() (release func()) {
 	g.slots <- struct{}{}
 	return func() { <-g.slots }
@@ -118,16 +116,16 @@ func (g *testCluster) newWorld(t *testing.T) *world {
 	for _, obj := range []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "settings"}, Data: map[string]string{"mode": "one", "level": "two"}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "creds"}, Data: map[string][]byte{"token": []byte("very-secret-value"), "user": []byte("me")}},
-		// In the way of a component "taken", and handed over to a component "given".
+		// Blocks component "taken", and is handed over to component "given".
 		foreignDeployment(w.NS, "shop-taken", nil),
-		foreignDeployment(w.NS, "shop-given", map[string]string{appsapi.AnnotationAdopt: "true"}),
+		foreignDeployment(w.NS, "shop-given", map[string]string{appsapi.DefaultKeys.Adopt: "true"}),
 	} {
 		w.Expect(w.Create(t.Context(), obj)).To(gomega.Succeed())
 	}
 	return w
 }
 
-// foreignDeployment is one of somebody else.
+// foreignDeployment returns a Deployment that Holdfast does not control.
 func foreignDeployment(namespace, name string, annotations map[string]string) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -139,14 +137,14 @@ func foreignDeployment(namespace, name string, annotations map[string]string) *a
 	}
 }
 
-// planOutput is what plan answered.
+// planOutput is the result of the plan command.
 type planOutput struct {
 	plan.Plan
-	text      string // for people
+	text      string // human-readable output
 	rejection string
 }
 
-// planManifest runs the verb, as JSON and for people.
+// planManifest runs the plan command with JSON and with human-readable output.
 func (w *world) planManifest(s *editedApp, kubeconfig string) planOutput {
 	w.Helper()
 	file := filepath.Join(w.TempDir(), "manifest.yaml")
@@ -167,7 +165,7 @@ func (w *world) planManifest(s *editedApp, kubeconfig string) planOutput {
 	text, err := run("-o", "json")
 	if text == "" && err != nil {
 		out := planOutput{rejection: err.Error(), text: err.Error()}
-		if strings.Contains(out.rejection, "can never work") { // it is stored, and nothing else
+		if strings.Contains(out.rejection, "the operator would reject it") { // the API server stores it, and nothing else happens
 			out.rejection = ""
 		}
 		return out
@@ -180,7 +178,7 @@ func (w *world) planManifest(s *editedApp, kubeconfig string) planOutput {
 	return out
 }
 
-// apply does it with kubectl.
+// apply runs kubectl apply.
 func (w *world) apply(s *editedApp) error {
 	w.Helper()
 	cmd := exec.CommandContext(w.Context(), w.cluster.kubectl, "--kubeconfig", w.cluster.adminKubeconfig, "-n", w.NS, "apply", "-f", "-")
@@ -191,16 +189,16 @@ func (w *world) apply(s *editedApp) error {
 	return nil
 }
 
-// createApp makes an application, which has to be planned as what it becomes, too.
+// createApp creates an application and checks its plan.
 func (w *world) createApp(s *editedApp) {
 	w.Helper()
 	mismatches, output := w.planAndApply(s)
 	if len(mismatches) > 0 || output.rejection != "" {
-		w.Fatalf("creation:\n%s\n\nwas told:\n%s\nmanifest:\n%s", strings.Join(mismatches, "\n"), output.text, s.yaml())
+		w.Fatalf("creation:\n%s\n\nplan:\n%s\nmanifest:\n%s", strings.Join(mismatches, "\n"), output.text, s.yaml())
 	}
 }
 
-// planAndApply plans a manifest, applies it, and returns what was not as it was told.
+// planAndApply plans and applies a manifest and returns the differences.
 func (w *world) planAndApply(s *editedApp) ([]string, planOutput) {
 	w.Helper()
 	before := w.snapshot()
@@ -213,7 +211,7 @@ func (w *world) planAndApply(s *editedApp) ([]string, planOutput) {
 		mismatches = append(mismatches, "plan wrote:\n"+writes.Count().String())
 	}
 	if strings.Contains(output.text, "very-secret-value") || strings.Contains(output.text, rootPass) {
-		mismatches = append(mismatches, "plan told a secret")
+		mismatches = append(mismatches, "plan printed a password")
 	}
 	var rejected error
 	events := w.Requests(func() {
@@ -222,7 +220,7 @@ func (w *world) planAndApply(s *editedApp) ([]string, planOutput) {
 		}
 	}).By(operator.User).Writes()
 	if (rejected != nil) != (output.rejection != "") {
-		return append(mismatches, fmt.Sprintf("plan refuses: %q, kubectl apply: %v", output.rejection, rejected)), output
+		return append(mismatches, fmt.Sprintf("plan rejection: %q, kubectl apply error: %v", output.rejection, rejected)), output
 	}
 	if rejected != nil {
 		return mismatches, output
@@ -230,10 +228,10 @@ func (w *world) planAndApply(s *editedApp) ([]string, planOutput) {
 	return append(mismatches, comparePlan(before, w.snapshot(), events, output)...), output
 }
 
-// quietPeriod is how long nothing may happen until all is said to be over.
+// quietPeriod without writes means that the operator has finished.
 const quietPeriod = 600 * time.Millisecond
 
-// waitSettled waits until the operator has come to an end.
+// waitSettled waits until the operator has finished.
 func (w *world) waitSettled(s *editedApp) {
 	w.Helper()
 	app := s.emptyObject()
@@ -244,19 +242,20 @@ func (w *world) waitSettled(s *editedApp) {
 		}
 		status := app.ApplicationStatus()
 		if status.ObservedGeneration != app.GetGeneration() {
-			return "not looked at"
+			return "generation not observed"
 		}
 		c := meta.FindStatusCondition(status.Conditions, appsapi.ConditionReady)
 		if c == nil {
-			return "no word about it"
+			return "condition not set"
 		}
 		if deleting := w.deletingObject(); deleting != "" {
 			return deleting
 		}
 		idlePeriod := quietPeriod
-		if c.Status != metav1.ConditionTrue { // it may stay so, for example if what is suspended is needed
+		if c.Status != metav1.ConditionTrue { // may remain, for example when a suspended component is required
 			idlePeriod = 4 * quietPeriod
 		}
+		// No event shows that nothing is written.
 		writes := w.Requests(func() { time.Sleep(idlePeriod) }).Writes().Where(func(e *audit.Event) bool {
 			return e.ObjectRef.Resource != "events" && e.ObjectRef.Resource != "endpointslices" && e.ObjectRef.Resource != "endpoints" &&
 				(e.ObjectRef.Resource != "horizontalpodautoscalers" || e.ObjectRef.Subresource != "status")
@@ -268,7 +267,7 @@ func (w *world) waitSettled(s *editedApp) {
 	}, "60s", "50ms").Should(gomega.BeEmpty())
 }
 
-// deletingObject names something that is on its way out.
+// deletingObject returns an object that is being deleted.
 func (w *world) deletingObject() string {
 	for _, kind := range append(slices.Clone(childKinds), podKind) {
 		for _, obj := range w.list(kind) {
@@ -282,7 +281,7 @@ func (w *world) deletingObject() string {
 
 var podKind = schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 
-// childKinds are those that an application may consist of.
+// childKinds are the kinds that an application can consist of.
 var childKinds = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "apps", Version: "v1", Kind: "StatefulSet"},
 	{Group: "apps", Version: "v1", Kind: "ControllerRevision"}, {Group: "batch", Version: "v1", Kind: "Job"},
@@ -300,22 +299,22 @@ func (w *world) list(kind schema.GroupVersionKind) []unstructured.Unstructured {
 	return list.Items
 }
 
-// isBinding says whether a Secret tells how to get into a database. That is what becomes of a database
-// once it runs, as pods are what becomes of a Deployment: no plan tells it.
+// isBinding reports whether a Secret holds connection details of a database. It is created once the database runs, so
+// plans do not include it.
 func isBinding(name string) bool { return strings.HasSuffix(name, "-binding") }
 
-// snapshot is all that there is: objects by kind and name, and the pods of workloads.
+// snapshot holds all objects by kind and name, and the pods of workloads.
 type snapshot struct {
 	objects map[string]map[string]any
 	uids    map[string]string
-	pods    map[string][]string // UIDs by the id of the workload
+	pods    map[string][]string // UIDs by workload
 }
 
 func (w *world) snapshot() snapshot {
 	s := snapshot{objects: map[string]map[string]any{}, uids: map[string]string{}, pods: map[string][]string{}}
 	for _, kind := range childKinds {
 		for _, obj := range w.list(kind) {
-			// A StatefulSet has revisions of its own, which have its labels.
+			// ControllerRevisions of a StatefulSet have its labels, too.
 			if ref := metav1.GetControllerOfNoCopy(&obj); kind.Kind == "ControllerRevision" && (ref == nil || ref.Kind == "StatefulSet") {
 				continue
 			}
@@ -336,8 +335,7 @@ func (w *world) snapshot() snapshot {
 	return s
 }
 
-// workloadOf is the workload that a pod belongs to: a Deployment has them through ReplicaSets,
-// which are named after it.
+// workloadOf returns the workload of a pod: the pods of a Deployment belong to a ReplicaSet with a derived name.
 func workloadOf(pod unstructured.Unstructured) string {
 	ref := metav1.GetControllerOfNoCopy(&pod)
 	if ref == nil {

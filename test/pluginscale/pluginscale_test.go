@@ -1,8 +1,8 @@
-// Package pluginscale measures the plugin in a namespace with thousands of pods that are none
-// of ours: what a person waits for depends on the application, not on its neighbours.
+// Package pluginscale measures the plugin in a namespace with thousands of unrelated pods. Its run time must depend
+// on the application, not on other objects in the namespace.
 //
-// Safety rule: time is taken as a person would, from the call to its end, and requests are
-// counted by the API server.
+// Safety rule: the time is measured from the start to the end of the command, and requests are counted in the
+// audit log of the API server.
 package pluginscale
 
 import (
@@ -37,10 +37,10 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// longRun asks for the full figures: HOLDFAST_LONG=1 go test ./test/pluginscale.
+// longRun enables the full run: HOLDFAST_LONG=1 go test ./test/pluginscale.
 var longRun = os.Getenv("HOLDFAST_LONG") != ""
 
-// What is promised.
+// Budgets.
 const (
 	maxDuration = time.Second
 	maxRequests = 19
@@ -54,7 +54,7 @@ components:
 - {name: mail, service: {image: "shop/mail:1", replicas: 2, ports: [{port: 25}]}}
 `
 
-// pluginUser is whom the API server counts.
+// pluginUser is the user whose requests are counted.
 const pluginUser = "somebody-with-kubectl"
 
 func TestPluginInCrowdedNamespace(t *testing.T) {
@@ -84,11 +84,11 @@ func TestPluginInCrowdedNamespace(t *testing.T) {
 
 	w.Expect(<-built).To(Succeed())
 
-	runners := map[string]func(context.Context, []string) (string, int){"in process": runInProcess, "as a program": runProgram(program)}
-	t.Logf("%d pods of strangers; median of %d", otherPods, rounds)
+	runners := map[string]func(context.Context, []string) (string, int){"in process": runInProcess, "as a process": runProgram(program)}
+	t.Logf("%d unrelated pods; median of %d", otherPods, rounds)
 	t.Logf("%-8s %-14s %10s %10s %10s", "verb", "", "median", "worst", "requests")
 	for _, verb := range []string{"status", "why", "tree"} {
-		for _, mode := range []string{"in process", "as a program"} {
+		for _, mode := range []string{"in process", "as a process"} {
 			f := measure(w, runners[mode], []string{"--kubeconfig", kubeconfig, "-n", w.NS, verb, "shop"})
 			t.Logf("%-8s %-14s %10s %10s %10d", verb, mode, f.median.Round(time.Millisecond), f.worst.Round(time.Millisecond), f.requests)
 			if f.median > maxDuration {
@@ -101,7 +101,7 @@ func TestPluginInCrowdedNamespace(t *testing.T) {
 	}
 }
 
-// createOtherPods fills the namespace with pods that nobody runs.
+// createOtherPods creates unrelated pods without a kubelet.
 func createOtherPods(w *harness.World, n int) {
 	w.Helper()
 	config := *w.Plane.Config
@@ -118,10 +118,10 @@ func createOtherPods(w *harness.World, n int) {
 		})
 	}
 	w.Expect(group.Wait()).To(Succeed())
-	w.Logf("made %d pods in %s", n, time.Since(start).Round(time.Second))
+	w.Logf("created %d pods in %s", n, time.Since(start).Round(time.Second))
 }
 
-// newOtherPod is a pod like those of other people, as large as they are.
+// newOtherPod returns an unrelated pod of typical size.
 func newOtherPod(i int) *corev1.Pod {
 	env := make([]corev1.EnvVar, 20)
 	for j := range env {
@@ -136,14 +136,13 @@ func newOtherPod(i int) *corev1.Pod {
 	}
 }
 
-// measurement are what verbs cost.
+// measurement is the cost of a verb.
 type measurement struct {
 	median, worst time.Duration
 	requests      int
 }
 
-// measure calls the plugin several times, and once before: the first call warms caches of the
-// machine that are none of the plugin's.
+// measure runs the plugin several times, after one run to warm up the caches of the machine.
 func measure(w *harness.World, call func(context.Context, []string) (string, int), args []string) measurement {
 	w.Helper()
 	call(w.Context(), args)
@@ -164,7 +163,7 @@ func measure(w *harness.World, call func(context.Context, []string) (string, int
 	f.requests = (len(events) + rounds - 1) / rounds
 	for _, e := range events {
 		if e.Verb == "list" && e.ObjectRef.Namespace != "" && !strings.Contains(e.RequestURI, "Selector=") {
-			w.Errorf("%s lists everything of its kind in the namespace", e.RequestURI)
+			w.Errorf("%s lists all objects of the kind in the namespace", e.RequestURI)
 		}
 	}
 	slices.Sort(took)

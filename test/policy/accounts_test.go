@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// serviceAccountNames are n ServiceAccounts.
+// serviceAccountNames returns n names of ServiceAccounts.
 func serviceAccountNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -16,7 +16,7 @@ func serviceAccountNames(n int) []string {
 	return names
 }
 
-// largestStack is as large as a stack gets, makes everything there is, and names n accounts.
+// largestStack returns a stack of maximum size with all kinds of children and n ServiceAccounts.
 func largestStack(n int) string {
 	var b strings.Builder
 	b.WriteString("kind: AppStack\nspec:\n  components:\n")
@@ -36,20 +36,20 @@ func largestStack(n int) string {
 	return b.String()
 }
 
-// testManyAccounts shows where asking for accounts one by one ends, and that the largest stack is
-// within what the API server lets a policy spend.
+// testManyAccounts tests the limit of ServiceAccounts that the policy checks one by one, and that the largest stack
+// is within the CEL cost limit.
 func testManyAccounts(w *world) {
 	ctx := w.t.Context()
 	named, owner := w.clientFor("many-accounts"), w.clientFor("owner")
 	w.Expect(named.Create(ctx, applicationInShop(w.t, largestStack(8), "eight"))).To(Succeed())
 	err := named.Create(ctx, applicationInShop(w.t, largestStack(9), "nine"))
 	w.t.Log(err)
-	w.Expect(errorText(err)).To(ContainSubstring(`user "many-accounts" may not impersonate every ServiceAccount in namespace "shop", but AppStack "nine" names more than the 8 that can be asked for one by one`))
+	w.Expect(errorText(err)).To(ContainSubstring(`user "many-accounts" cannot impersonate every ServiceAccount in namespace "shop", but AppStack "nine" uses more than the 8 ServiceAccounts that can be checked one by one`))
 
 	for i := range 8 {
 		manifest := strings.ReplaceAll(largestStack(8), fmt.Sprintf("account-%02d", i), "stranger")
 		err := named.Create(ctx, applicationInShop(w.t, manifest, fmt.Sprintf("stranger-%d", i)))
-		w.Expect(errorText(err)).To(ContainSubstring(`may not impersonate ServiceAccount "stranger" in namespace "shop"`), "the account at %d", i)
+		w.Expect(errorText(err)).To(ContainSubstring(`cannot impersonate ServiceAccount "stranger" in namespace "shop"`), "ServiceAccount %d", i)
 	}
 	w.Expect(owner.Create(ctx, applicationInShop(w.t, largestStack(64), "sixty-four"))).To(Succeed())
 	changed := applicationInShop(w.t, largestStack(64), "sixty-four")

@@ -1,6 +1,8 @@
 package policy_test
 
 import (
+	"cmp"
+
 	. "github.com/onsi/gomega"
 	gomegatypes "github.com/onsi/gomega/types"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -11,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// holdfastLabels are labels of Holdfast; which says what is there beside managed-by.
+// holdfastLabels returns the managed-by label and the labels in which.
 func holdfastLabels(extra ...string) map[string]string {
 	labels := map[string]string{"app.kubernetes.io/managed-by": "holdfast"}
 	for _, w := range extra {
@@ -41,25 +43,28 @@ func newSecret(name string, labels map[string]string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shopNamespace, Name: name, Labels: labels}}
 }
 
-// testKeepData deletes with and without the word that it may go. The administrator tries: nobody
-// is let through.
+// testKeepData deletes data with and without the confirmation. It runs as an administrator, because the policy
+// applies to all users.
 func testKeepData(w *world) {
 	ctx := w.t.Context()
 	for name, tc := range map[string]struct {
 		object client.Object
 		want   string
+		prefix string
 	}{
-		"a claim": {newClaim("data-shop-db-0", holdfastLabels("workload", "component", "instance")),
+		"PersistentVolumeClaim": {newClaim("data-shop-db-0", holdfastLabels("workload", "component", "instance")),
 			`persistentvolumeclaims "data-shop-db-0" is forbidden: ValidatingAdmissionPolicy 'holdfast-keep-data' with binding 'holdfast-keep-data' denied request: ` +
-				`PersistentVolumeClaim "data-shop-db-0" is the data of component "db" of application "shop", and nobody can bring it back; ` +
-				`if it is to go, say so first: kubectl -n shop annotate --overwrite persistentvolumeclaim data-shop-db-0 apps.holdfast.dev/confirm-delete=true`},
-		"credentials": {newSecret("shop-db-auth", holdfastLabels("workload", "component", "instance")),
+				`PersistentVolumeClaim "data-shop-db-0" contains the data of component "db" of application "shop", and its deletion is irreversible; ` +
+				`confirm the deletion first: kubectl -n shop annotate --overwrite persistentvolumeclaim data-shop-db-0 apps.holdfast.dev/confirm-delete=true`, ""},
+		"credentials Secret": {newSecret("shop-db-auth", holdfastLabels("workload", "component", "instance")),
 			`secrets "shop-db-auth" is forbidden: ValidatingAdmissionPolicy 'holdfast-keep-data' with binding 'holdfast-keep-data' denied request: ` +
-				`Secret "shop-db-auth" is the password to the data of component "db" of application "shop", and nobody can bring it back; ` +
-				`if it is to go, say so first: kubectl -n shop annotate --overwrite secret shop-db-auth apps.holdfast.dev/confirm-delete=true`},
-		"a claim that has lost labels":        {newClaim("plain", holdfastLabels()), `"plain" is the data of an application, and`},
-		"a claim without a component":         {newClaim("whole", holdfastLabels("instance")), `"whole" is the data of application "shop", and`},
-		"credentials of nobody in particular": {newSecret("lone", holdfastLabels("workload", "component")), `"lone" is the password to the data of component "db" of an application, and`},
+				`Secret "shop-db-auth" contains the password for the data of component "db" of application "shop", and its deletion is irreversible; ` +
+				`confirm the deletion first: kubectl -n shop annotate --overwrite secret shop-db-auth apps.holdfast.dev/confirm-delete=true`, ""},
+		"PersistentVolumeClaim of an operator with another prefix": {newClaim("data-book-0", map[string]string{"app.kubernetes.io/managed-by": "holdfast", "example.com/workload": "statefulset-book"}),
+			`annotate --overwrite persistentvolumeclaim data-book-0 example.com/confirm-delete=true`, "example.com"},
+		"PersistentVolumeClaim without labels of the application": {newClaim("plain", holdfastLabels()), `"plain" contains the data of an application, and`, ""},
+		"PersistentVolumeClaim without a component":               {newClaim("whole", holdfastLabels("instance")), `"whole" contains the data of application "shop", and`, ""},
+		"credentials Secret without an application":               {newSecret("lone", holdfastLabels("workload", "component")), `"lone" contains the password for the data of component "db" of an application, and`, ""},
 	} {
 		obj := tc.object
 		w.create(obj)
@@ -69,17 +74,17 @@ func testKeepData(w *world) {
 		w.Expect(err.Error()).To(ContainSubstring(tc.want), name)
 
 		confirm := func(value string) {
-			w.Expect(w.admin.Patch(ctx, obj, mergePatch(w.t, value, "metadata", "annotations", "apps.holdfast.dev/confirm-delete"))).To(Succeed())
+			w.Expect(w.admin.Patch(ctx, obj, mergePatch(w.t, value, "metadata", "annotations", cmp.Or(tc.prefix, "apps.holdfast.dev")+"/confirm-delete"))).To(Succeed())
 		}
 		confirm("yes")
-		w.Expect(apierrors.IsForbidden(w.admin.Delete(ctx, obj))).To(BeTrue(), "%s: the word is true", name)
+		w.Expect(apierrors.IsForbidden(w.admin.Delete(ctx, obj))).To(BeTrue(), "%s: only the value true confirms", name)
 		confirm("true")
 		w.Expect(w.admin.Delete(ctx, obj)).To(Succeed(), name)
 		w.waitGone(obj)
 	}
 }
 
-// waitGone returns when an object is gone.
+// waitGone waits until an object is deleted.
 func (w *world) waitGone(obj client.Object) {
 	w.t.Helper()
 	w.Eventually(func() error {
@@ -89,7 +94,7 @@ func (w *world) waitGone(obj client.Object) {
 
 func beNotFound() gomegatypes.GomegaMatcher { return Satisfy(apierrors.IsNotFound) }
 
-// testDeleteCollection deletes everything of a kind: what is ours stays.
+// testDeleteCollection checks that deleting a collection keeps Holdfast's data.
 func testDeleteCollection(w *world) {
 	ctx, ns := w.t.Context(), newNamespace(w)
 	kept, foreign := newClaim("kept", holdfastLabels()), newClaim("foreign", nil)
@@ -100,7 +105,7 @@ func testDeleteCollection(w *world) {
 	}
 	for _, kind := range []client.Object{&corev1.PersistentVolumeClaim{}, &corev1.Secret{}} {
 		err := w.admin.DeleteAllOf(ctx, kind, client.InNamespace(ns))
-		w.Expect(errorText(err)).To(ContainSubstring(`"kept" is the `))
+		w.Expect(errorText(err)).To(ContainSubstring(`"kept" contains the `))
 	}
 	for _, obj := range []client.Object{kept, credentials} {
 		w.Expect(w.admin.Get(ctx, client.ObjectKeyFromObject(obj), obj)).To(Succeed())
@@ -108,21 +113,22 @@ func testDeleteCollection(w *world) {
 	}
 }
 
-// testNonData deletes what is somebody else's, or can be made again, and changes what is data.
+// testNonData checks that the policy allows deleting other objects and objects that can be recreated, and updating
+// data.
 func testNonData(w *world) {
 	ctx := w.t.Context()
 	for name, obj := range map[string]client.Object{
-		"a claim of somebody else":  newClaim("foreign", map[string]string{"app.kubernetes.io/managed-by": "helm"}),
-		"a claim without labels":    newClaim("bare", nil),
-		"a Secret of somebody else": newSecret("foreign", map[string]string{"apps.holdfast.dev/workload": "statefulset-shop-db"}),
-		"a Secret that is no data":  newSecret("made-again", holdfastLabels("component", "instance")),
+		"PersistentVolumeClaim of another manager": newClaim("foreign", map[string]string{"app.kubernetes.io/managed-by": "helm"}),
+		"PersistentVolumeClaim without labels":     newClaim("bare", nil),
+		"Secret of another manager":                newSecret("foreign", map[string]string{"apps.holdfast.dev/workload": "statefulset-shop-db"}),
+		"Secret that is not data":                  newSecret("made-again", holdfastLabels("component", "instance")),
 	} {
 		w.create(obj)
 		w.Expect(w.admin.Delete(ctx, obj)).To(Succeed(), name)
 		w.waitGone(obj)
 	}
 
-	// The garbage collector takes what has an owner.
+	// The garbage collector deletes dependents.
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shopNamespace, Name: "owner"}}
 	w.create(owner)
 	owned := newSecret("owned", holdfastLabels("component"))
@@ -133,11 +139,11 @@ func testNonData(w *world) {
 
 	changed := newClaim("changed", holdfastLabels("component"))
 	w.create(changed)
-	w.Expect(w.admin.Patch(ctx, changed, mergePatch(w.t, nil, "metadata", "labels"))).To(Succeed(), "only deletions are looked at")
+	w.Expect(w.admin.Patch(ctx, changed, mergePatch(w.t, nil, "metadata", "labels"))).To(Succeed(), "the policy must not check updates")
 	w.Expect(w.admin.Delete(ctx, changed)).To(Succeed())
 }
 
-// testNamespaceDeletion deletes a namespace with everything in it.
+// testNamespaceDeletion deletes a namespace that contains data.
 func testNamespaceDeletion(w *world) {
 	ns := newNamespace(w)
 	for _, obj := range []client.Object{newClaim("data", holdfastLabels("workload")), newSecret("auth", holdfastLabels("workload"))} {
@@ -155,8 +161,8 @@ func newNamespace(w *world) string {
 	return ns.Name
 }
 
-// testTypeChecking waits until the controller-manager has held the expressions against the schemas: it
-// has nothing to say about ours, and something about one that is wrong.
+// testTypeChecking waits until the controller-manager has type-checked the policies. There must be no warnings for
+// Holdfast's policies and one for an invalid policy.
 func testTypeChecking(w *world) {
 	ctx := w.t.Context()
 	expressionWarnings := func(name string) []admissionv1.ExpressionWarning {
@@ -176,5 +182,5 @@ func testTypeChecking(w *world) {
 	wrong.ObjectMeta = metav1.ObjectMeta{Name: "wrong"}
 	wrong.Spec.Validations = []admissionv1.Validation{{Expression: "object.spec.nonsense == 1"}}
 	w.create(wrong)
-	w.Expect(expressionWarnings("wrong")).To(HaveLen(1), "the schemas of our kinds are known to the checker")
+	w.Expect(expressionWarnings("wrong")).To(HaveLen(1), "the type checker must know the schemas of Holdfast's kinds")
 }

@@ -1,9 +1,8 @@
-// Package policy_test asks a real API server, with everything installed that we ship, whom the
-// admission policies refuse: users who declare what they may not create, and everybody who
-// deletes data without having said so.
+// Package policy_test tests the admission policies with a complete installation on a real API server. They must
+// reject users who declare objects that they are not allowed to create, and unconfirmed deletions of data.
 //
-// Safety rule: who passes is worked out from the rights of the user and from a list of what
-// the spec makes, both written down here, never from the policy.
+// Safety rule: the expected decisions are computed from the permissions of the users and a list of the children of
+// each spec, both defined here, never from the policies.
 package policy_test
 
 import (
@@ -32,17 +31,17 @@ import (
 )
 
 const (
-	// shopNamespace is where everything is tried, elsewhere a namespace with which it has nothing to do.
+	// shopNamespace is the namespace under test, otherNamespace an unrelated one.
 	shopNamespace, otherNamespace = "shop", "elsewhere"
 
 	rightsPolicy, dataPolicy = "holdfast-requester-rights", "holdfast-keep-data"
 
-	// waitTimeout bounds what the control plane does by itself: a policy is active within seconds, a
-	// namespace is gone within ten.
+	// waitTimeout limits the waits for the control plane: a policy is active within seconds, and a namespace is
+	// deleted within ten seconds.
 	waitTimeout = "30s"
 )
 
-// world is a cluster with everything installed, and its users.
+// world is a cluster with a complete installation and its users.
 type world struct {
 	*WithT
 	t     *testing.T
@@ -50,26 +49,26 @@ type world struct {
 	admin client.Client
 }
 
-// forSubtest is the same world for a part of the test.
+// forSubtest returns the same world for a subtest.
 func (w *world) forSubtest(t *testing.T) *world {
 	return &world{WithT: NewWithT(t), t: t, plane: w.plane, admin: w.admin}
 }
 
-// TestAdmissionPolicies plays everything on one control plane.
+// TestAdmissionPolicies runs all subtests on one control plane.
 func TestAdmissionPolicies(t *testing.T) {
 	w := newWorld(t)
 	for _, test := range []struct {
 		name string
 		run  func(*world)
 	}{
-		{"a namespace takes its data along", testNamespaceDeletion}, // the longest, mostly waiting
+		{"namespace deletion deletes its data", testNamespaceDeletion}, // first, because it takes longest
 		{"rights", testRequesterRights},
-		{"however it is written", testWriteVerbs},
-		{"what is no spec passes", testMetadataOnly},
-		{"as many accounts as can be asked for", testManyAccounts},
-		{"data is kept", testKeepData},
-		{"all at once", testDeleteCollection},
-		{"what is no data goes", testNonData},
+		{"all write verbs are checked", testWriteVerbs},
+		{"writes outside the spec are allowed", testMetadataOnly},
+		{"limit of ServiceAccounts", testManyAccounts},
+		{"deleting data requires confirmation", testKeepData},
+		{"deletecollection keeps data", testDeleteCollection},
+		{"other objects can be deleted", testNonData},
 		{"types", testTypeChecking},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -90,8 +89,8 @@ func newWorld(t *testing.T) *world {
 	w.Expect(err).NotTo(HaveOccurred())
 	_, err = plane.InstallCRDs(filepath.Join(root, "config", "crd"))
 	w.Expect(err).NotTo(HaveOccurred())
-	// The controller-manager checks the types of a policy when that is new, and learns of new
-	// kinds every 30 s, or when it starts.
+	// The controller-manager type-checks a policy only when it is created, and discovers new kinds every 30 s or
+	// when it starts.
 	w.Expect(plane.ControllerManager.Stop(10 * time.Second)).To(Succeed())
 	w.Expect(plane.ControllerManager.Start()).To(Succeed())
 
@@ -107,7 +106,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// install applies what `make dist` renders; the kinds are there already.
+// install applies the manifests of `make dist`. The CRDs are installed already.
 func (w *world) install(root string) {
 	w.t.Helper()
 	cmd := exec.Command("hack/tool.sh", "kustomize", "build", "config/overlays/cluster-wide")
@@ -124,7 +123,7 @@ func (w *world) install(root string) {
 	}
 }
 
-// waitForPolicies returns when both policies refuse what they are there for.
+// waitForPolicies waits until both policies are active.
 func (w *world) waitForPolicies() {
 	w.t.Helper()
 	writer := w.clientFor("writer")
@@ -138,7 +137,7 @@ func (w *world) waitForPolicies() {
 	}, waitTimeout, "100ms").Should(ContainSubstring(dataPolicy))
 }
 
-// clientFor is the access of a user.
+// clientFor returns a client that impersonates a user.
 func (w *world) clientFor(user string) client.Client {
 	w.t.Helper()
 	cfg := rest.CopyConfig(w.plane.Config)
@@ -149,13 +148,13 @@ func (w *world) clientFor(user string) client.Client {
 	return c
 }
 
-// create makes an object as the administrator.
+// create creates an object as the administrator.
 func (w *world) create(obj client.Object) {
 	w.t.Helper()
 	w.Expect(w.admin.Create(w.t.Context(), obj)).To(Succeed(), "create %T %s", obj, obj.GetName())
 }
 
-// parseObject reads a manifest.
+// parseObject parses a manifest.
 func parseObject(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
@@ -165,7 +164,7 @@ func parseObject(t *testing.T, manifest string) *unstructured.Unstructured {
 	return obj
 }
 
-// applicationInShop reads the manifest of an application and gives it a name.
+// applicationInShop parses the manifest of an application and sets its name.
 func applicationInShop(t *testing.T, manifest, name string) *unstructured.Unstructured {
 	t.Helper()
 	obj := parseObject(t, manifest)
@@ -175,7 +174,7 @@ func applicationInShop(t *testing.T, manifest, name string) *unstructured.Unstru
 	return obj
 }
 
-// mergePatch is a merge patch that sets one field.
+// mergePatch returns a merge patch that sets one field.
 func mergePatch(t *testing.T, value any, path ...string) client.Patch {
 	t.Helper()
 	for _, field := range slices.Backward(path) {
@@ -188,7 +187,7 @@ func mergePatch(t *testing.T, value any, path ...string) client.Patch {
 	return client.RawPatch("application/merge-patch+json", body)
 }
 
-// errorText is what an error says, or nothing.
+// errorText returns the message of an error, or "".
 func errorText(err error) string {
 	if err == nil {
 		return ""
@@ -196,5 +195,5 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// sortedKeys are the keys of a table, so that every run reads the same.
+// sortedKeys returns the keys of a table in a fixed order.
 func sortedKeys[V any](table map[string]V) []string { return slices.Sorted(maps.Keys(table)) }

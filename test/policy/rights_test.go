@@ -10,12 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// specs are what users write, by what it is.
+// specs are the tested specs by description.
 var specs = map[string]struct {
 	object   string
 	makes    []string
 	accounts []string
-	// edited is a field that an update changes, to a value that no other update gave it.
+	// edited is the field that an update changes. value returns a different value for each update.
 	edited []string
 	value  func(n int) any
 }{
@@ -115,14 +115,14 @@ spec:
 	},
 }
 
-// slug is the beginning of a name.
+// slug returns a name prefix.
 func slug(spec string) string {
 	return strings.ToLower(strings.NewReplacer(",", "", " ", "-").Replace(spec)) + "-"
 }
 
 func nextImage(n int) any { return fmt.Sprintf("example.com/web:%d", n+2) }
 
-// missingRight is the first right that a user would need and does not have, as it is said.
+// missingRight returns the first missing permission of a user as in the message of the policy.
 func missingRight(u user, makes, accounts []string) string {
 	for _, kind := range childResources {
 		if slices.Contains(makes, kind) && !slices.Contains(u.canCreate, kind) {
@@ -137,8 +137,8 @@ func missingRight(u user, makes, accounts []string) string {
 	return ""
 }
 
-// testRequesterRights lets every user create and change every spec: exactly those pass who may create all
-// that the spec makes, and run pods as those whom it names.
+// testRequesterRights creates and changes every spec as every user. It must succeed only for users who are allowed
+// to create all children of the spec and to impersonate its ServiceAccounts.
 func testRequesterRights(w *world) {
 	for _, name := range sortedKeys(specs) {
 		spec := specs[name]
@@ -153,7 +153,7 @@ func testRequesterRights(w *world) {
 	}
 }
 
-// expectDecision holds what a user was told against the right that is missing.
+// expectDecision compares the response with the missing permission.
 func (w *world) expectDecision(u user, action, missing string, err error) {
 	w.t.Helper()
 	w.t.Logf("%s %s: %v", u.name, action, err)
@@ -161,15 +161,15 @@ func (w *world) expectDecision(u user, action, missing string, err error) {
 		w.Expect(err).NotTo(HaveOccurred(), "%s %s", u.name, action)
 		return
 	}
-	w.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s %s without the right to %s: %v", u.name, action, missing, err)
+	w.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s %s without permission to %s: %v", u.name, action, missing, err)
 	w.Expect(err.Error()).To(And(
 		ContainSubstring("ValidatingAdmissionPolicy '"+rightsPolicy+"'"),
-		ContainSubstring("user %q may not %s in namespace \"shop\", but ", u.name, missing),
-		MatchRegexp("; ask an administrator of the namespace for that right, which .* has, or let somebody write this who has it$"),
+		ContainSubstring("user %q cannot %s in namespace \"shop\", but ", u.name, missing),
+		MatchRegexp("; ask an administrator of the namespace for this permission, which .* contains, or have a user with this permission make the change$"),
 	), "%s %s", u.name, action)
 }
 
-// testWriteVerbs tries every way to write.
+// testWriteVerbs tests all write verbs.
 func testWriteVerbs(w *world) {
 	manifest := specs["AppService, bare"].object
 	target := applicationInShop(w.t, manifest, "verbs")
@@ -182,17 +182,18 @@ func testWriteVerbs(w *world) {
 	appliedOver := applicationInShop(w.t, manifest, "verbs")
 	appliedOver.Object["spec"].(map[string]any)["image"] = "example.com/web:2"
 	for verb, err := range map[string]error{
-		"create":              writer.Create(ctx, applicationInShop(w.t, manifest, "created")),
-		"update":              writer.Update(ctx, changed),
-		"patch":               writer.Patch(ctx, target.DeepCopy(), mergePatch(w.t, "example.com/web:2", "spec", "image")),
-		"apply something new": writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("writer")),
-		"apply over it":       writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(appliedOver), client.FieldOwner("writer"), client.ForceOwnership),
+		"create":             writer.Create(ctx, applicationInShop(w.t, manifest, "created")),
+		"update":             writer.Update(ctx, changed),
+		"patch":              writer.Patch(ctx, target.DeepCopy(), mergePatch(w.t, "example.com/web:2", "spec", "image")),
+		"apply a new object": writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("writer")),
+		"apply an existing object": writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(appliedOver), client.FieldOwner("writer"),
+			client.ForceOwnership),
 	} {
-		w.Expect(errorText(err)).To(ContainSubstring(`user "writer" may not create pods`), verb)
+		w.Expect(errorText(err)).To(ContainSubstring(`user "writer" cannot create pods`), verb)
 	}
 }
 
-// testMetadataOnly shows what somebody without further rights may do: everything that makes nothing.
+// testMetadataOnly checks that users without further permissions can make all changes that create no children.
 func testMetadataOnly(w *world) {
 	writer, ctx := w.clientFor("writer"), w.t.Context()
 	for name, spec := range specs {
@@ -206,9 +207,11 @@ func testMetadataOnly(w *world) {
 		} {
 			w.Expect(err).NotTo(HaveOccurred(), "%s %s", action, name)
 		}
-		w.Expect(writer.Patch(ctx, target.DeepCopy(), mergePatch(w.t, nil, "metadata", "finalizers"))).To(Succeed(), "let %s go", name)
+		w.Expect(writer.Patch(ctx, target.DeepCopy(), mergePatch(w.t, nil, "metadata", "finalizers"))).To(Succeed(),
+			"remove the finalizer of %s", name)
 	}
 	scaled := applicationInShop(w.t, specs["AppService, bare"].object, "scaled")
 	w.create(scaled)
-	w.Expect(writer.SubResource("scale").Patch(ctx, scaled, mergePatch(w.t, 5, "spec", "replicas"))).To(Succeed(), "the right to scale is one of its own")
+	w.Expect(writer.SubResource("scale").Patch(ctx, scaled, mergePatch(w.t, 5, "spec", "replicas"))).To(Succeed(),
+		"scale has a separate permission")
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// childResources are all kinds that applications make, in the order in which they are asked for.
+// childResources are the resources of all children, in the order in which the policy checks them.
 var childResources = []string{
 	"pods",
 	"deployments.apps",
@@ -27,30 +27,30 @@ var childResources = []string{
 	"httproutes.gateway.networking.k8s.io",
 }
 
-// allServiceAccounts are all ServiceAccounts.
+// allServiceAccounts means all ServiceAccounts.
 const allServiceAccounts = "*"
 
-// user may write applications in shop, and more.
+// user is allowed to write applications in namespace shop, and has more permissions.
 type user struct {
 	name           string
-	canCreate      []string // create
-	canImpersonate []string // impersonate
-	clusterRole    string   // instead of rules of its own
+	canCreate      []string // resources
+	canImpersonate []string // ServiceAccounts
+	clusterRole    string   // replaces the generated Role
 }
 
-// users are one with all rights, one for each right that is missing, and some that have a
-// right and not quite.
+// users returns a user with all permissions, one user per missing permission, and users with similar but
+// insufficient permissions.
 func users() []user {
 	all := []user{
 		{name: "owner", canCreate: childResources, canImpersonate: []string{allServiceAccounts}},
-		{name: "writer"}, // applications and nothing else
+		{name: "writer"}, // only applications
 		{name: "no-account", canCreate: childResources},
 		{name: "named-account", canCreate: childResources, canImpersonate: []string{"robot"}},
 		{name: "other-account", canCreate: childResources, canImpersonate: []string{"guest"}},
 		{name: "many-accounts", canCreate: childResources, canImpersonate: serviceAccountNames(9)},
-		// Kubernetes' own role, which has everything that Kubernetes itself knows.
+		// The built-in ClusterRole, which covers all built-in resources.
 		{name: "editor", canCreate: allChildrenBut("httproutes.gateway.networking.k8s.io"), canImpersonate: []string{allServiceAccounts}, clusterRole: "edit"},
-		{name: "stranger"}, // has all rights, elsewhere
+		{name: "stranger"}, // has all permissions in another namespace
 	}
 	for _, kind := range childResources {
 		name, _, _ := strings.Cut(kind, ".")
@@ -63,7 +63,7 @@ func allChildrenBut(kind string) []string {
 	return slices.DeleteFunc(slices.Clone(childResources), func(k string) bool { return k == kind })
 }
 
-// grant gives a user their rights.
+// grant grants a user the permissions.
 func (w *world) grant(u user) {
 	w.t.Helper()
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: u.clusterRole}
@@ -109,8 +109,8 @@ func (w *world) bindRole(ns, user string, ref rbacv1.RoleRef) {
 	})
 }
 
-// waitForRights returns when the API server has seen the role of every user: the last of its
-// rules counts.
+// waitForRights waits until the RBAC cache of the API server contains the role of every user, by checking its last
+// rule.
 func (w *world) waitForRights() {
 	w.t.Helper()
 	for _, u := range users() {
@@ -128,7 +128,7 @@ func (w *world) waitForRights() {
 				answer := review.DeepCopy()
 				err := w.admin.Create(w.t.Context(), answer)
 				return answer.Status.Allowed, err
-			}, waitTimeout, "50ms").Should(BeTrueBecause("%s may write applications in %s", u.name, ns))
+			}, waitTimeout, "50ms").Should(BeTrueBecause("%s is allowed to write applications in %s", u.name, ns))
 		}
 	}
 }

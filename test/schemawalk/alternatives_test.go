@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// alternatives are ways to say something of which only one can be said at a time. A leaf alone
-// never goes from one to the other, so these walks do, all the way round.
+// alternatives are mutually exclusive fields. The walks of single leaves never change from one to another, so these
+// walks go through all of them in a cycle.
 type alternatives struct {
 	name           string
-	componentTypes string // in which of them it means something
+	componentTypes string // component types that have the fields
 	variants       []string
 }
 
@@ -28,19 +28,19 @@ var alternativeSets = []alternatives{
 		`{volumes: [{name: alpha, mountPath: /alpha, configMap: {name: alpha}}]}`,
 		`{volumes: [{name: alpha, mountPath: /alpha, readOnly: true, persistentVolumeClaim: {claimName: alpha}}]}`,
 	}},
-	{"source of a variable", podTypes + " deployment", []string{
+	{"source of an environment variable", podTypes + " deployment", []string{
 		`{env: [{name: A, value: one}]}`,
 		`{env: [{name: A, valueFrom: {configMapKeyRef: {name: alpha, key: alpha}}}]}`,
 		`{env: [{name: A, valueFrom: {secretKeyRef: {name: alpha, key: alpha, optional: true}}}]}`,
 		`{env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}`,
 		`{env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}], resources: {limits: {cpu: 500m}}}`,
 	}},
-	{"order of variables", podTypes + " deployment", []string{
+	{"order of environment variables", podTypes + " deployment", []string{
 		`{env: [{name: A, value: one}, {name: B, value: two}]}`,
 		`{env: [{name: B, value: two}, {name: A, value: one}]}`,
 		`{env: [{name: C, value: three}, {name: B, value: two}, {name: A, value: one}]}`,
 	}},
-	{"where variables come from", podTypes, []string{
+	{"sources of envFrom", podTypes, []string{
 		`{envFrom: [{configMapRef: {name: alpha}}]}`,
 		`{envFrom: [{secretRef: {name: alpha}, prefix: A_}]}`,
 		`{envFrom: [{configMapRef: {name: beta}}, {configMapRef: {name: alpha}}]}`,
@@ -51,7 +51,7 @@ var alternativeSets = []alternatives{
 		`{expose: {ingressClassName: beta}}`,
 		`{}`,
 	}},
-	{"count of pods", "service", []string{
+	{"number of replicas", "service", []string{
 		`{replicas: 3}`,
 		`{replicas: null, autoscaling: {minReplicas: 2, maxReplicas: 4, targetCPUUtilization: 70}}`,
 		`{replicas: null}`,
@@ -91,8 +91,8 @@ func probeVariants(name string) []string {
 	return append(out, "{}")
 }
 
-// leavesIn are the leaves in whose place a ring is walked in a kind. That of a job is one with
-// a schedule: a Job cannot change, and what follows it is a fresh one.
+// leavesIn returns the positions in a kind at which a cycle is walked. For jobs it is a job with a schedule, because a
+// Job is immutable and would be replaced.
 func (r alternatives) leavesIn(k kind) []leaf {
 	var out []leaf
 	for _, part := range strings.Fields(r.componentTypes) {
@@ -108,7 +108,7 @@ func (r alternatives) leavesIn(k kind) []leaf {
 	return out
 }
 
-// walkAlternatives goes round a ring and ends where it began.
+// walkAlternatives walks a cycle and ends at its start.
 func (w *walk) walkAlternatives(l leaf, r alternatives) result {
 	out := result{leaf: l, isAlternatives: true}
 	var live liveObject

@@ -18,23 +18,23 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// controllerSim says of children what Kubernetes' controllers would: done. There is no
-// controller-manager, because pods and ReplicaSets of a thousand applications would be
-// most of the work, and nothing of what is compared.
+// controllerSim sets the status of children as if Kubernetes controllers had completed them. There is no
+// controller-manager, because the pods and ReplicaSets of a thousand applications would cause most of the load and
+// are not compared.
 type controllerSim struct {
 	client  dynamic.Interface
 	logf    func(format string, args ...any)
-	created sync.Map // the claims and pods that were made
-	// addressCount counts those of pods.
+	created sync.Map // the created claims and pods
+	// addressCount counts the assigned pod addresses.
 	addressCount atomic.Int32
 }
 
-// handle reacts to a child as it is now.
+// handle simulates the controllers of a child.
 func (p *controllerSim) handle(ctx context.Context, resource string, o *unstructured.Unstructured) {
 	client := p.client.Resource(childResources[resource]).Namespace(o.GetNamespace())
 	var err error
 	if o.GetDeletionTimestamp() != nil {
-		if len(o.GetFinalizers()) > 0 { // the garbage collector's part
+		if len(o.GetFinalizers()) > 0 { // the garbage collector deletes it
 			_, err = client.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		}
 	} else if resource == claimResource {
@@ -46,11 +46,11 @@ func (p *controllerSim) handle(ctx context.Context, resource string, o *unstruct
 		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		p.logf("play %s %s: %v", o.GetKind(), o.GetName(), err)
+		p.logf("simulate %s %s: %v", o.GetKind(), o.GetName(), err)
 	}
 }
 
-// createClaims makes what the pods of a StatefulSet need, before they are said to run.
+// createClaims creates the PersistentVolumeClaims of a StatefulSet before its pods count as running.
 func (p *controllerSim) createClaims(ctx context.Context, o *unstructured.Unstructured) error {
 	if o.GetKind() != "StatefulSet" || strings.HasPrefix(o.GetName(), withoutClaimsPrefix) {
 		return nil
@@ -77,7 +77,7 @@ func (p *controllerSim) createClaims(ctx context.Context, o *unstructured.Unstru
 	return nil
 }
 
-// bindClaim gives a claim the volume that the simulator of storage has made for it.
+// bindClaim binds a claim to the volume that the storage simulator has created for it.
 func (p *controllerSim) bindClaim(ctx context.Context, o *unstructured.Unstructured) error {
 	client := p.client.Resource(childResources[claimResource]).Namespace(o.GetNamespace())
 	if volume, _, _ := unstructured.NestedString(o.Object, "spec", "volumeName"); volume == "" {
@@ -98,8 +98,7 @@ func (p *controllerSim) bindClaim(ctx context.Context, o *unstructured.Unstructu
 	return err
 }
 
-// completedStatus is the status of a child whose controllers are done with it, nil if nobody waits
-// for one.
+// completedStatus returns the final status of a child, or nil if the operator does not wait for a status.
 func completedStatus(o *unstructured.Unstructured) map[string]any {
 	switch o.GetKind() {
 	case "Deployment", "StatefulSet":
@@ -125,7 +124,7 @@ func completedStatus(o *unstructured.Unstructured) map[string]any {
 	return nil
 }
 
-// acceptedParents says that each Gateway has taken a route.
+// acceptedParents returns the route status with all Gateways in state Accepted.
 func acceptedParents(o *unstructured.Unstructured) []any {
 	refs, _, _ := unstructured.NestedSlice(o.Object, "spec", "parentRefs")
 	var out []any
@@ -140,7 +139,7 @@ func acceptedParents(o *unstructured.Unstructured) []any {
 	return out
 }
 
-// statusContains says whether a status has all of what is to be said; a zero need not be there.
+// statusContains reports whether a status contains all wanted values. Zero values may be missing.
 func statusContains(status any, want map[string]any) bool {
 	got, _ := status.(map[string]any)
 	for k, v := range want {

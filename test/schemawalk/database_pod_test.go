@@ -16,8 +16,8 @@ import (
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// createDatabasePod makes the pod of a database: its server is asked whether it lets anybody in. Of everything else
-// it is enough to say that there are pods.
+// createDatabasePod creates the pod of a database, because the operator connects to its server. Other workloads need
+// only a status.
 func (p *controllerSim) createDatabasePod(ctx context.Context, o *unstructured.Unstructured) error {
 	if o.GetKind() != "StatefulSet" || o.GetLabels()["app.kubernetes.io/name"] != "database" {
 		return nil
@@ -39,7 +39,7 @@ func (p *controllerSim) createDatabasePod(ctx context.Context, o *unstructured.U
 	if err := unstructured.SetNestedSlice(pod.Object, append(volumes, data), "spec", "volumes"); err != nil {
 		return err
 	}
-	for _, field := range []string{"priorityClassName", "resourceClaims", "schedulerName"} { // what others would have to make first
+	for _, field := range []string{"priorityClassName", "resourceClaims", "schedulerName"} { // require other objects
 		unstructured.RemoveNestedField(pod.Object, "spec", field)
 	}
 	pods := p.client.Resource(podResource).Namespace(o.GetNamespace())

@@ -2,56 +2,55 @@ package schemawalk
 
 import "regexp"
 
-// exception is a leaf that is not like the others, and why.
+// exception is a leaf that is handled differently, with the reason.
 type exception struct{ path, reason string }
 
 // skippedLeaves are the leaves that cannot be walked.
 var skippedLeaves = []exception{
-	{`db\.statefulSet\.name$`, "data does not move: only a fresh object has a StatefulSet of that name, and only the Service follows"},
+	{`db\.statefulSet\.name$`, "data is not moved: only a new object has a StatefulSet with that name; on a rename only the Service changes"},
 }
 
-// rejectedLeaves are the leaves that cannot be set where they are, by the schema or by Kubernetes.
-// Their walk shows that somebody says so, and that nothing of the attempt stays.
+// rejectedLeaves are the leaves that the schema or Kubernetes rejects in their place. Their walk checks that
+// there is a message and that no child changes.
 var rejectedLeaves = []exception{
-	{`probes\.[a-z]+\.grpc\.mode$`, "a field of Kubernetes 1.37, which the API server of this run does not know"},
-	{`probes\.[a-z]+\.httpGet\.protocol$`, "a field of Kubernetes 1.37, which the API server of this run does not know"},
-	{`probes\.readiness\.terminationGracePeriodSeconds$`, "Kubernetes refuses it in a readiness probe"},
-	{`stateful\.update\.(maxSurge|maxUnavailable)$`, "pods with volumes are replaced one after the other, which the schema says"},
-	{`deployment\.env\[\]\.valueFrom\.fileKeyRef\.`, "the file is on a volume of the pod, and CloudManager has no field for those"},
-	{`(deployment|statefulSet)\.resources\.claims\[\]\.`, "names a claim of the pod, and CloudManager has no field for those"},
-	{`database\.resources\.claims\[\]\.`, "names a claim of the pod, and a database has no field for those"},
-	{`database\.database$`, "the schema is part of the data, so it is what it was when the component was made"},
+	{`probes\.[a-z]+\.grpc\.mode$`, "new in Kubernetes 1.37; the API server of this run does not have it"},
+	{`probes\.[a-z]+\.httpGet\.protocol$`, "new in Kubernetes 1.37; the API server of this run does not have it"},
+	{`probes\.readiness\.terminationGracePeriodSeconds$`, "Kubernetes rejects it in a readiness probe"},
+	{`stateful\.update\.(maxSurge|maxUnavailable)$`, "pods with volumes are replaced one at a time; the schema rejects it"},
+	{`deployment\.env\[\]\.valueFrom\.fileKeyRef\.`, "needs a volume of the pod, and CloudManager has no field for volumes"},
+	{`(deployment|statefulSet)\.resources\.claims\[\]\.`, "names a resource claim of the pod, and CloudManager has no field for these"},
+	{`database\.resources\.claims\[\]\.`, "names a resource claim of the pod, and a database has no field for these"},
+	{`database\.database$`, "the database schema is part of the data and immutable"},
 }
 
-// recreatedLeaves are the leaves that cannot change while what holds them lives. It goes between one
-// value and the other.
+// recreatedLeaves are immutable while their parent exists. The parent is removed between the two values.
 var recreatedLeaves = []exception{
-	{`storage\[\]\.name$`, "a StatefulSet keeps the volumes that it was made with, so the component goes between one value and the other"},
+	{`storage\[\]\.name$`, "volumes of a StatefulSet are immutable, so the component is removed between the two values"},
 }
 
-// leavesWithoutClaims are the leaves whose objects are walked without claims, because it would be too
-// late to change them once there is a volume, and no field says that there are no pods.
+// leavesWithoutClaims are the leaves whose objects are walked without claims: they are immutable once a
+// volume exists, and no field sets zero replicas.
 var leavesWithoutClaims = []exception{
-	{`(db\.statefulSet|database)\.storage\.(class|className|accessModes?)$`, "cannot change once there is a volume, so it is walked before there is one"},
+	{`(db\.statefulSet|database)\.storage\.(class|className|accessModes?)$`, "immutable once a volume exists, so it is walked before that"},
 }
 
-// leavesWithoutEffect are the leaves of which no value changes a child. Any other such leaf is one whose
-// values are chosen badly: its walk would prove nothing.
+// leavesWithoutEffect are the leaves that change no child. Any other leaf without effect has badly chosen
+// values, and its walk would prove nothing.
 var leavesWithoutEffect = []exception{
-	{`suspend$`, "what runs keeps running, so it is compared with an object that is not suspended"},
-	{`renamedFrom$`, "about a component that was"},
-	{`revisionHistoryLimit$`, "about specs that were"},
-	{`deletionPolicy$`, "about data that is no longer wanted"},
-	{`job\.scheduling\.spread$`, "a job is not spread"},
-	{`fieldRef\.apiVersion$`, "has one legal value, which is the default"},
-	{`stateful\.update\.progressDeadlineSeconds$`, "a StatefulSet has no such field, so the operator itself keeps the time"},
-	{`credentials\[\]\.secretRef\.`, "a password is made once, with the component"},
-	{`(db|database)\.(rootPass$|rootPasswordSecretRef\.|passwordSecretRef\.|rotation\.)`, "about passwords, which are in the server and in Secrets that stay"},
-	{`database\.engine$`, "has one legal value, which is the default"},
-	{`database\.version$`, "beside an image it is only held against what the server says"},
+	{`suspend$`, "running pods keep running, so it is compared with an object that is not suspended"},
+	{`renamedFrom$`, "refers to a former component"},
+	{`revisionHistoryLimit$`, "affects earlier revisions only"},
+	{`deletionPolicy$`, "affects deletion only"},
+	{`job\.scheduling\.spread$`, "not used by jobs"},
+	{`fieldRef\.apiVersion$`, "the default is the only valid value"},
+	{`stateful\.update\.progressDeadlineSeconds$`, "StatefulSets have no such field; the operator measures the time"},
+	{`credentials\[\]\.secretRef\.`, "a password is created once, with the component"},
+	{`(db|database)\.(rootPass$|rootPasswordSecretRef\.|passwordSecretRef\.|rotation\.)`, "affects passwords, which are in the server and in retained Secrets"},
+	{`database\.engine$`, "the default is the only valid value"},
+	{`database\.version$`, "with an image, it is only compared with the version of the server"},
 }
 
-// exceptionReason is why a leaf is one of the exceptions, or "".
+// exceptionReason returns the reason if a leaf is one of the exceptions, or "".
 func (l leaf) exceptionReason(exceptions []exception) string {
 	for _, e := range exceptions {
 		if regexp.MustCompile(e.path).MatchString(l.name()) {

@@ -9,37 +9,37 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maskRule is a value that differs between two children of the same spec, because somebody
-// else chose it. Where it matters whether there is one, it is replaced and not removed: a
-// nodePort that stays behind is found although its number is not compared.
+// maskRule is a value that differs between two children of the same spec, because another component
+// sets it. If its presence matters, it is replaced and not removed: a leftover nodePort is
+// found although its number is not compared.
 type maskRule struct {
 	kind, path  string // "" is every kind
-	replacement any    // nil removes it, a function makes another one of it
+	replacement any    // nil removes the value, a function converts it
 	reason      string
 }
 
 const (
-	reasonPerObject = "differs from object to object"
-	reasonAllocated = "allocated by the API server; that there is one is compared"
+	reasonPerObject = "differs per object"
+	reasonAllocated = "allocated by the API server; its presence is compared"
 )
 
 var maskRules = []maskRule{
 	{"", "metadata.creationTimestamp", nil, reasonPerObject},
 	{"", "metadata.generation", nil, reasonPerObject},
-	{"", "metadata.namespace", nil, "the same for all"},
+	{"", "metadata.namespace", nil, "equal for all"},
 	{"", "metadata.resourceVersion", nil, reasonPerObject},
-	{"", "metadata.managedFields", nil, "those of holdfast are compared on their own"},
-	{"", "metadata.annotations.apps.holdfast.dev/applied-hash", "a hash", "a hash that the name and the UID of the owner go into; that there is one is compared"},
-	{"", "status", nil, "not ours"},
+	{"", "metadata.managedFields", nil, "the entry of holdfast is compared separately"},
+	{"", "metadata.annotations.apps.holdfast.dev/applied-hash", "a hash", "contains the name and the UID of the owner; its presence is compared"},
+	{"", "status", nil, "not owned by Holdfast"},
 	{"Service", "spec.clusterIP", "an address", reasonAllocated},
 	{"Service", "spec.clusterIPs", "addresses", reasonAllocated},
 	{"Service", "spec.ports[].nodePort", "a port", reasonAllocated},
-	{"Deployment", "spec.replicas", "left alone", "where the spec says no replicas, the live count is left alone"},
-	{"Deployment", "owned.f:spec.f:replicas", nil, "sent along where the live count is left alone, so that it does not fall to 1"},
-	{"StatefulSet", "spec.replicas", "left alone", "where the spec says no replicas, the live count is left alone"},
-	{"StatefulSet", "owned.f:spec.f:replicas", nil, "sent along where the live count is left alone, so that it does not fall to 1"},
-	{"Deployment", refsPath, hideBindingHash, "of the Secret that tells how to get into a database: each has a password of its own. Other Secrets and ConfigMaps are compared"},
-	{"Deployment", configPath, "a hash", "where that Secret goes into it; that there is one is compared"},
+	{"Deployment", "spec.replicas", "left alone", "if the spec sets no replicas, the live count is preserved"},
+	{"Deployment", "owned.f:spec.f:replicas", nil, "sent with the preserved live count, so that it does not default to 1"},
+	{"StatefulSet", "spec.replicas", "left alone", "if the spec sets no replicas, the live count is preserved"},
+	{"StatefulSet", "owned.f:spec.f:replicas", nil, "sent with the preserved live count, so that it does not default to 1"},
+	{"Deployment", refsPath, hideBindingHash, "the binding Secret of a database: each has a different password. Other Secrets and ConfigMaps are compared"},
+	{"Deployment", configPath, "a hash", "includes the binding Secret; its presence is compared"},
 }
 
 const (
@@ -47,7 +47,7 @@ const (
 	configPath = "spec.template.metadata.annotations.apps.holdfast.dev/config-hash"
 )
 
-// hideBindingHash hides what a Deployment knows of the binding of a database.
+// hideBindingHash masks the hash of the binding Secret of a database.
 func hideBindingHash(refs any) any {
 	var all []map[string]any
 	text, _ := refs.(string)
@@ -62,12 +62,12 @@ func hideBindingHash(refs any) any {
 	return all
 }
 
-// refersToBinding says whether something refers to such a Secret.
+// refersToBinding reports whether an object refers to a binding Secret.
 func refersToBinding(o *unstructured.Unstructured) bool {
 	return strings.Contains(o.GetAnnotations()["apps.holdfast.dev/config-refs"], `-binding"`)
 }
 
-// maskHits counts how often each mask was needed.
+// maskHits counts how often each mask was applied.
 type maskHits struct {
 	mu    sync.Mutex
 	count map[int]int
@@ -81,14 +81,14 @@ func (h *maskHits) add(found []int) {
 	}
 }
 
-// normalForm is what makes two children of the same spec alike: the whole object and which
-// fields holdfast owns in it, without what is masked and without names and UIDs.
+// normalForm is equal for two children of the same spec: the object and the fields that Holdfast owns, without masked
+// values, names and UIDs.
 type normalForm struct {
 	text  string
 	masks []int
 }
 
-// normalize is that of a child. counted says that the spec says how many pods it has.
+// normalize returns the normal form of a child. counted means that the spec sets the replicas.
 func normalize(o *unstructured.Unstructured, owner liveObject, replicasSet bool) normalForm {
 	var out normalForm
 	content := o.DeepCopy().Object
@@ -111,7 +111,7 @@ func normalize(o *unstructured.Unstructured, owner liveObject, replicasSet bool)
 	return out
 }
 
-// formCache remembers them: a fresh object is looked at many times.
+// formCache caches normal forms, because new objects are compared many times.
 type formCache struct {
 	mu    sync.Mutex
 	known map[formKey]normalForm
@@ -138,7 +138,7 @@ func (f *formCache) get(o *unstructured.Unstructured, owner liveObject, replicas
 	return known
 }
 
-// ownedFields are the fields that holdfast owns, in the API server's own notation.
+// ownedFields returns the fields that Holdfast owns, in the notation of managedFields.
 func ownedFields(o *unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
 	for _, entry := range o.GetManagedFields() {
@@ -152,7 +152,7 @@ func ownedFields(o *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// splitPath splits at dots, apart from those of the name of an annotation.
+// splitPath splits a path at dots, except within the name of an annotation.
 func splitPath(path string) []string {
 	if at := strings.Index(path, "apps.holdfast.dev/"); at >= 0 {
 		return append(strings.Split(path[:at-1], "."), path[at:])
@@ -160,7 +160,7 @@ func splitPath(path string) []string {
 	return strings.Split(path, ".")
 }
 
-// applyMask replaces or removes a field and says whether there was one.
+// applyMask replaces or removes a field and reports whether it existed.
 func applyMask(in any, path []string, replacement any) bool {
 	object, ok := in.(map[string]any)
 	if !ok {
@@ -169,7 +169,7 @@ func applyMask(in any, path []string, replacement any) bool {
 	name, isList := strings.CutSuffix(path[0], listElement)
 	value, exists := object[name]
 	switch {
-	case !exists, value == "None": // a Headless Service has no address on purpose
+	case !exists, value == "None": // a headless Service has no cluster IP
 		return false
 	case isList:
 		found := false
@@ -193,7 +193,7 @@ func applyMask(in any, path []string, replacement any) bool {
 	return true
 }
 
-// workloadsWithReplicas are the names of the Deployments and StatefulSets whose count of pods a spec says.
+// workloadsWithReplicas returns the names of the Deployments and StatefulSets whose replicas the spec sets.
 func workloadsWithReplicas(name string, spec map[string]any) map[string]bool {
 	out := map[string]bool{}
 	addIfSet := func(part any, resourceName any, workload string) {
@@ -219,6 +219,6 @@ func workloadsWithReplicas(name string, spec map[string]any) map[string]bool {
 		deployment, _ := fields["deployment"].(map[string]any)
 		addIfSet(deployment, deployment["name"], name+"-"+c)
 	}
-	out[name+"-db"] = spec["db"] != nil // there is one database, always
+	out[name+"-db"] = spec["db"] != nil // a database always has one replica
 	return out
 }

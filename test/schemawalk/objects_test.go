@@ -12,21 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// freshObject is an object that was created with a spec and never changed. Many steps end in
-// the same spec; they share it.
+// freshObject is an object that was created with a spec and never changed. Steps with the same spec share it.
 type freshObject struct {
 	once sync.Once
 	liveObject
 	err error
 }
 
-// problem is why it cannot be compared with, or "".
+// problem returns the reason if the object cannot be used for comparison, or "".
 func (f *freshObject) problem(v *observer) string {
 	if f.err != nil {
-		return "the fresh object: " + f.err.Error()
+		return "the new object: " + f.err.Error()
 	}
 	if problem := v.notReadyReason(f.name, f.generation); problem != "" {
-		return "the fresh object: " + problem
+		return "the new object: " + problem
 	}
 	return ""
 }
@@ -43,8 +42,8 @@ func (w *walk) freshObjectFor(l leaf, spec map[string]any) *freshObject {
 	return f
 }
 
-// newName is a new one, always of the same length: no name is part of another, and what is
-// made of one is shortened alike.
+// newName returns a unique name of fixed length, so that no name is a prefix of another and derived names are shortened
+// equally.
 func (w *walk) newName(l leaf) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +51,7 @@ func (w *walk) newName(l leaf) string {
 	return fmt.Sprintf("%s%05d", l.namePrefix(), w.nameCount)
 }
 
-// withoutClaimsPrefix begins the names of the objects whose claims nobody makes.
+// withoutClaimsPrefix is the name prefix of objects whose claims are not created.
 const withoutClaimsPrefix = "bare-"
 
 func (l leaf) namePrefix() string {
@@ -62,7 +61,7 @@ func (l leaf) namePrefix() string {
 	return "walk-"
 }
 
-// newObject is an object with a spec.
+// newObject returns an object with a spec.
 func (w *walk) newObject(k kind, name string, spec map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": decodeJSON(strings.ReplaceAll(toJSON(spec), namePlaceholder, name))}}
 	o.SetAPIVersion("apps.holdfast.dev/v1alpha1")
@@ -72,13 +71,13 @@ func (w *walk) newObject(k kind, name string, spec map[string]any) *unstructured
 	return o
 }
 
-// create creates an object; a field that the schema does not have is a mistake of ours.
+// create creates an object with strict validation, because an unknown field is an error of the test.
 func (w *walk) create(l leaf, spec map[string]any) (liveObject, error) {
 	return toLiveObject(w.client.Resource(applicationResource(l.kind.resource)).Namespace(w.namespace).
 		Create(w.t.Context(), w.newObject(l.kind, w.newName(l), spec), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}))
 }
 
-// update replaces the whole spec.
+// update replaces the spec.
 func (w *walk) update(k kind, o liveObject, spec map[string]any) (liveObject, error) {
 	body, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": w.newObject(k, o.name, spec).Object["spec"]}})
 	if err != nil {
@@ -95,10 +94,10 @@ func toLiveObject(o *unstructured.Unstructured, err error) (liveObject, error) {
 	return liveObject{o.GetName(), o.GetUID(), o.GetGeneration()}, nil
 }
 
-// createReferencedObjects makes the ConfigMaps and Secrets that values name: their content is part of
-// what pods are made of.
+// createReferencedObjects creates the ConfigMaps and Secrets that values reference, because their content affects the
+// pod template.
 func (w *walk) createReferencedObjects() {
-	account := &unstructured.Unstructured{} // without which no pod is admitted
+	account := &unstructured.Unstructured{} // required to create pods
 	account.SetAPIVersion("v1")
 	account.SetKind("ServiceAccount")
 	account.SetName("default")

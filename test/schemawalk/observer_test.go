@@ -18,11 +18,10 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// claimResource are played and not compared: they have no owner, and stay on purpose.
+// claimResource is simulated but not compared: claims have no owner and are retained.
 const claimResource = "persistentvolumeclaims"
 
-// childResources are the kinds that an application may have. Revisions are none of them: they
-// remember what was, so those of a fresh object differ on purpose.
+// childResources are the compared kinds of children. Revisions are not compared, because they contain earlier specs.
 var childResources = map[string]schema.GroupVersionResource{
 	"deployments":              {Group: "apps", Version: "v1", Resource: "deployments"},
 	"statefulsets":             {Group: "apps", Version: "v1", Resource: "statefulsets"},
@@ -41,14 +40,14 @@ func applicationResource(resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apps.holdfast.dev", Version: "v1alpha1", Resource: resource}
 }
 
-// observer is what an observer of one namespace knows, by owner.
+// observer stores the objects of one namespace by owner.
 type observer struct {
 	mu              sync.Mutex
 	apps            map[string]*unstructured.Unstructured
 	childrenByOwner map[types.UID]map[string]*unstructured.Unstructured
 }
 
-// startObserver begins to observe, and plays what Kubernetes would do to children.
+// startObserver watches the objects and simulates the controllers of children.
 func startObserver(t *testing.T, client dynamic.Interface, namespace string, kinds []kind) *observer {
 	t.Helper()
 	v := &observer{apps: map[string]*unstructured.Unstructured{}, childrenByOwner: map[types.UID]map[string]*unstructured.Unstructured{}}
@@ -140,7 +139,7 @@ func (v *observer) onChildDeleted(key string, o *unstructured.Unstructured) {
 	}
 }
 
-// children are those that an object has now.
+// children returns the current children of an object.
 func (v *observer) children(owner types.UID) []*unstructured.Unstructured {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -151,28 +150,27 @@ func (v *observer) children(owner types.UID) []*unstructured.Unstructured {
 	return out
 }
 
-// notReadyReason is empty when an object is ready with the spec of a generation, and says otherwise
-// what keeps it.
+// notReadyReason returns "" if an object is ready in a generation, or else the reason.
 func (v *observer) notReadyReason(name string, generation int64) string {
 	v.mu.Lock()
 	app := v.apps[name]
 	v.mu.Unlock()
 	if app == nil || app.GetGeneration() < generation {
-		return "not seen yet"
+		return "not observed yet"
 	}
 	c, err := readyCondition(app)
 	switch {
 	case err != nil:
 		return err.Error()
 	case c == nil:
-		return "its status is about an old generation"
+		return "its status is of an old generation"
 	case c.Status != metav1.ConditionTrue:
 		return fmt.Sprintf("Ready is %s/%s: %s", c.Status, c.Reason, c.Message)
 	}
 	return ""
 }
 
-// isRejected says whether an object has told that its spec of a generation cannot be had.
+// isRejected reports whether the status of an object rejects the spec of a generation.
 func (v *observer) isRejected(name string, generation int64) bool {
 	v.mu.Lock()
 	app := v.apps[name]
@@ -184,7 +182,7 @@ func (v *observer) isRejected(name string, generation int64) bool {
 	return err == nil && c != nil && c.Status == metav1.ConditionFalse && (c.Reason == "ApplyFailed" || c.Reason == "InvalidSpec")
 }
 
-// readyCondition is the condition Ready, nil unless it is about the spec as it is now.
+// readyCondition returns the Ready condition, or nil if it is not of the current generation.
 func readyCondition(app *unstructured.Unstructured) (*metav1.Condition, error) {
 	var status struct {
 		ObservedGeneration int64              `json:"observedGeneration"`

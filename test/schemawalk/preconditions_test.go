@@ -5,9 +5,8 @@ import (
 	"regexp"
 )
 
-// What every walk begins with. Two pods are what makes a PodDisruptionBudget; a second
-// component is what can stay when the walked one goes; a history of one spec lets go of
-// the Jobs of earlier ones, which would otherwise be kept on purpose.
+// The base specs of all walks. Two replicas cause a PodDisruptionBudget. The second component remains when the walked
+// one is removed. A revision history of 1 deletes the Jobs of earlier specs, which would otherwise be retained.
 const (
 	baseService       = `{image: "shop/web:1", replicas: 2, ports: [{name: http, port: 80}]}`
 	baseStateful      = `{image: "shop/db:1", replicas: 2, ports: [{name: http, port: 80}], storage: [{name: data, mountPath: /data, size: 1Gi}]}`
@@ -19,9 +18,8 @@ const (
 	schedule          = "0 4 * * *"
 )
 
-// precondition is what must be there for a field to mean anything, as a merge patch on the
-// part that the field is in; what a part has no field for is left out of it. Required
-// fields beside a field need no ground: the schema names them.
+// precondition is a merge patch of the component that a field requires to have an effect. Fields that a component does
+// not have are omitted. Required sibling fields need no precondition, because the schema lists them.
 type precondition struct{ path, patch string }
 
 var preconditions = []precondition{
@@ -44,7 +42,7 @@ var preconditions = []precondition{
 	{`^probes\.liveness\.[^.]+$`, `{probes: {liveness: {exec: {command: ["true"]}}}}`},
 	{`^probes\.readiness\.[^.]+$`, `{probes: {readiness: {exec: {command: ["true"]}}}}`},
 	{`^probes\.startup\.[^.]+$`, `{probes: {startup: {exec: {command: ["true"]}}}}`},
-	{`^storage\[\]\.(name|className|accessMode)$`, `{replicas: 0}`}, // without pods there is no volume that it would be too late for
+	{`^storage\[\]\.(name|className|accessMode)$`, `{replicas: 0}`}, // without pods there is no volume, so the field is still mutable
 	{`^version$`, `{image: "shop/mariadb:11.8"}`},
 	{`^credentials\[\]\.key$`, `{replicas: 0, credentials: [{env: ALPHA}]}`},
 	{`^credentials\[\]\.env$`, `{credentials: [{key: alpha}]}`},
@@ -54,7 +52,7 @@ var preconditions = []precondition{
 
 var baseComponents = map[string]string{"service": baseService, "stateful": baseStateful, "database": baseDatabase, "job": baseJob, "deployment": baseService, "statefulSet": "{}"}
 
-// baseComponent is the part in which a leaf is walked.
+// baseComponent returns the component in which a leaf is walked.
 func (l leaf) baseComponent() map[string]any {
 	out := parseYAML(baseComponents[l.componentType()]).(map[string]any)
 	schema := l.kind.spec
@@ -78,7 +76,7 @@ func (l leaf) baseComponent() map[string]any {
 	return out
 }
 
-// baseSpec is the spec in which a leaf is walked.
+// baseSpec returns the spec in which a leaf is walked.
 func (l leaf) baseSpec() map[string]any {
 	component := l.baseComponent()
 	switch l.kind.name {
@@ -97,11 +95,11 @@ func (l leaf) baseSpec() map[string]any {
 	if !regexp.MustCompile(`^components\[\]\.`).MatchString(l.relativePath()) {
 		return spec
 	}
-	spec["components"] = append(components[:1], parseYAML(dependencyTargets).([]any)...) // something to point at
+	spec["components"] = append(components[:1], parseYAML(dependencyTargets).([]any)...) // targets for dependencies
 	return spec
 }
 
-// mergePatch is a JSON merge patch: null takes away, lists are replaced.
+// mergePatch applies a JSON merge patch: null removes fields, lists are replaced.
 func mergePatch(into, patch map[string]any) {
 	for k, v := range patch {
 		patchMap, isMap := v.(map[string]any)
@@ -117,6 +115,5 @@ func mergePatch(into, patch map[string]any) {
 	}
 }
 
-// inseparableFields are the fields that Kubernetes does not let go alone, although no schema says
-// so: without them, what holds them means nothing.
+// inseparableFields are fields that Kubernetes requires in their parent although the schema does not.
 var inseparableFields = regexp.MustCompile(`valueFrom\.[a-zA-Z]+$|envFrom\[\]\.(configMap|secret)Ref$|exec\.command$`)

@@ -1,16 +1,18 @@
 package schemawalk
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// walkRejected sets a leaf that cannot be set, and returns what is wrong: somebody has to say so,
-// and children have to be what they were, meanwhile and afterwards.
+// walkRejected sets a field that is not allowed and returns the mismatches: the value must be rejected with a
+// message, and the children must not change.
 func (w *walk) walkRejected(l leaf) []string {
 	r := &result{leaf: l}
 	initialSpec := l.baseSpec()
@@ -22,18 +24,18 @@ func (w *walk) walkRejected(l leaf) []string {
 	a, _ := l.twoValues()
 	edited, err := w.update(l.kind, live, l.specWith(a))
 	switch {
-	case apierrors.IsInvalid(err): // by the schema, so the object never had it
+	case apierrors.IsInvalid(err): // rejected by the schema
 		return r.mismatches
 	case err != nil:
 		return append(r.mismatches, fmt.Sprintf("set: %v", err))
 	}
-	for deadline := time.Now().Add(stepTimeout); !w.observer.isRejected(edited.name, edited.generation); time.Sleep(15 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return append(r.mismatches, "nobody says that it is refused; Ready would say: "+w.observer.notReadyReason(edited.name, edited.generation))
-		}
+	rejected := func(context.Context) (bool, error) { return w.observer.isRejected(edited.name, edited.generation), nil }
+	if err := wait.PollUntilContextTimeout(context.Background(), 15*time.Millisecond, stepTimeout, true, rejected); err != nil {
+		return append(r.mismatches, "the value is not rejected; Ready: "+w.observer.notReadyReason(edited.name, edited.generation))
 	}
 	if during, _ := w.childrenText(edited, initialSpec); during != before {
-		r.mismatches = append(r.mismatches, "it is refused, but children changed (-before +now):\n"+cmp.Diff(strings.Split(before, "\n"), strings.Split(during, "\n")))
+		r.mismatches = append(r.mismatches, "the value is rejected, but children changed (-before +now):\n"+cmp.Diff(strings.Split(before, "\n"),
+			strings.Split(during, "\n")))
 	}
 	if live, err = w.update(l.kind, edited, initialSpec); err != nil {
 		return append(r.mismatches, fmt.Sprintf("unset: %v", err))

@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// minCoverage is the share of the leaves that a full run must walk.
+// minCoverage is the minimum share of leaves that a full run walks.
 const minCoverage = 0.95
 
-// row is one line of the result.
+// row is a row of the tables.
 type row struct {
 	Kind       string `json:"kind"`
 	Leaves     int    `json:"leaves"`
 	Walked     int    `json:"walked"`
-	Rejected   int    `json:"refused"` // of those that were walked
+	Rejected   int    `json:"refused"` // included in Walked
 	Skipped    int    `json:"leftOut"`
 	Mismatches int    `json:"mismatches"`
 }
@@ -34,11 +34,11 @@ func (r *row) add(o row) {
 	r.Mismatches += o.Mismatches
 }
 
-// report is what a run found.
+// report is the result of a run.
 type report struct {
 	Rows    []row   `json:"rows"`
 	Seconds float64 `json:"seconds"`
-	// ExtraWalks are walks beside the leaves.
+	// ExtraWalks are walks in addition to the leaves.
 	ExtraWalks      []row               `json:"further"`
 	Skipped         map[string][]string `json:"leftOut"` // leaves by reason
 	Rejected        map[string][]string `json:"refused"`
@@ -51,7 +51,7 @@ type report struct {
 
 const (
 	scheduledJobs   = "AppStack, jobs with a schedule"
-	alternativesRow = "from one way to say it to the other"
+	alternativesRow = "changes between mutually exclusive fields"
 )
 
 func (w *walk) newReport(results []result, took time.Duration) *report {
@@ -97,7 +97,7 @@ func (w *walk) newReport(results []result, took time.Duration) *report {
 	return out
 }
 
-// addNotes keeps what a reader should know about a walk.
+// addNotes adds a walk to the lists of the page.
 func (o *report) addNotes(r result) {
 	if r.skipReason != "" || r.rejectReason != "" || r.isAlternatives || len(r.mismatches) > 0 {
 		return
@@ -125,19 +125,19 @@ func (o *report) total() row {
 	return all
 }
 
-// checkCoverage fails a full run that leaves too much out, or hides what need not be hidden.
+// checkCoverage fails a full run that skips too many leaves, or has an unneeded mask.
 func (w *walk) checkCoverage(r *report) {
 	if t := r.total(); float64(t.Walked) < minCoverage*float64(t.Leaves) {
-		w.t.Errorf("%d of %d leaves were walked, which is less than %.0f %%", t.Walked, t.Leaves, 100*minCoverage)
+		w.t.Errorf("%d of %d leaves were walked, want at least %.0f %%", t.Walked, t.Leaves, 100*minCoverage)
 	}
 	for i, m := range maskRules {
 		if w.hits.count[i] == 0 {
-			w.t.Errorf("nothing needs the mask of %s %s: remove it", m.kind, m.path)
+			w.t.Errorf("mask of %s %s is not needed: remove it", m.kind, m.path)
 		}
 	}
 }
 
-// publish prints the result and, if asked to, writes it down.
+// publish prints the result and writes the reports if -report is set.
 func (w *walk) publish(results []result, took time.Duration) {
 	r := w.newReport(results, took)
 	fmt.Print("\n", r.text(), "\n")
@@ -166,30 +166,30 @@ func (w *walk) publish(results []result, took time.Duration) {
 	}
 }
 
-const heading = `# Every field, set, changed and unset
+const heading = `# Schema walk: set, change and unset every field
 
-` + "`make schema-walk`" + ` writes this page. A leaf is a field of the schema that has no fields itself. Each is walked in an object of
-its own against a real API server and the real operator: created without it, then with a value, with another, and without
-it again. After each step the children must be those of a fresh object with the same spec, in two respects: the whole
-object, so that nothing of what was said before stays behind, and the set of fields that the field manager holdfast owns.
+` + "`make schema-walk`" + ` writes this page. A leaf is a field of the schema without subfields. Each leaf is walked in its own object against a
+real API server and the real operator: the object is created without it, then the leaf is set, changed and unset. After each
+step the children must equal those of a new object with the same spec: in the whole object, so that no earlier value
+remains, and in the set of fields that the field manager holdfast owns.
 
-A leaf that cannot be set where it is is tried: it must be refused in so many words, by the schema or in the status, and
-the children must be what they were before, during and after.
+A leaf that is invalid in its place is tried as well: the schema or the status must reject it with a message, and the
+children must not change.
 
 `
 
-// text is the result as a page.
+// text renders the result as a page.
 func (o *report) text() string {
 	var b strings.Builder
 	table := func(first string, rows []row) {
-		fmt.Fprintf(&b, "| %s | all | walked | of them refused | left out | mismatches |\n| --- | ---: | ---: | ---: | ---: | ---: |\n", first)
+		fmt.Fprintf(&b, "| %s | all | walked | rejected | skipped | mismatches |\n| --- | ---: | ---: | ---: | ---: | ---: |\n", first)
 		for _, r := range rows {
 			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d |\n", r.Kind, r.Leaves, r.Walked, r.Rejected, r.Skipped, r.Mismatches)
 		}
 	}
 	t := o.total()
 	table("leaves of", append(slices.Clone(o.Rows), t))
-	fmt.Fprintf(&b, "\n%.1f %% of the leaves, in %.0f s.\n\nWalks beside them:\n\n", 100*float64(t.Walked)/float64(max(t.Leaves, 1)), o.Seconds)
+	fmt.Fprintf(&b, "\n%.1f %% of the leaves in %.0f s; rejected leaves count as walked.\n\nAdditional walks:\n\n", 100*float64(t.Walked)/float64(max(t.Leaves, 1)), o.Seconds)
 	table("walk", o.ExtraWalks)
 	list := func(title string, lines []string) {
 		fmt.Fprintf(&b, "\n## %s\n\n", title)
@@ -197,21 +197,21 @@ func (o *report) text() string {
 			fmt.Fprintf(&b, "- %s\n", line)
 		}
 	}
-	list("Left out", append(linesByReason(o.Skipped), "the value Headless of service.type: a Service cannot become Headless or stop being it, which the schema says"))
-	list("Refused, said so, and nothing of it stays", linesByReason(o.Rejected))
-	list("Walked in a way of their own", linesByReason(o.Special))
-	list("Set and changed, not unset, because it is required", quoted(o.NeverUnset))
-	list("No value changes a child", o.NoEffect)
-	fmt.Fprintf(&b, "\n%d further walks are of leaves that are required where they are; to unset them, what holds them goes (out/schema-walk.json lists them).\n", len(o.UnsetWithParent))
-	b.WriteString("\n## What is not compared\n\n| kind | field | seen | why |\n| --- | --- | ---: | --- |\n")
+	list("Skipped", append(linesByReason(o.Skipped), "the value Headless of service.type: the schema rejects changes from and to Headless"))
+	list("Rejected with a message", linesByReason(o.Rejected))
+	list("Walked differently", linesByReason(o.Special))
+	list("Required, therefore not unset", quoted(o.NeverUnset))
+	list("Without effect on children", o.NoEffect)
+	fmt.Fprintf(&b, "\n%d more leaves are required in their parent; to unset them, the parent is removed (out/schema-walk.json lists them).\n", len(o.UnsetWithParent))
+	b.WriteString("\n## Not compared\n\n| kind | field | occurrences | reason |\n| --- | --- | ---: | --- |\n")
 	for _, m := range o.Masks {
 		fmt.Fprintf(&b, "| %s |\n", m)
 	}
-	b.WriteString("\nThe name of the object, its UID and that of the child are replaced by the same word everywhere. Revisions of a stack\nare not compared: they remember what was. Claims and the Secrets with credentials are not, either: they are made once\nand stay. That a volume has grown is part of being ready.\n")
+	b.WriteString("\nThe name and UID of the object and the UID of the child are replaced by constants. Revisions of a stack are not\ncompared, because they contain earlier specs. Claims and credential Secrets are not compared, because they are created\nonce and retained. An expanded volume is required for Ready.\n")
 	return b.String()
 }
 
-// linesByReason are leaves with the reason for each.
+// linesByReason returns a line per leaf, ordered by reason.
 func linesByReason(by map[string][]string) []string {
 	var out []string
 	for _, reason := range sortedKeys(by) {

@@ -13,18 +13,18 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// listElement is the step of a path into the walked element of a list.
+// listElement is the path segment of the walked element of a list.
 const listElement = "[]"
 
 type schemaNode = apiextensionsv1.JSONSchemaProps
 
-// kind is one of the kinds whose schema is walked.
+// kind is a kind whose schema is walked.
 type kind struct {
 	name, resource string
 	spec           *schemaNode
 }
 
-// readKinds reads the schemas from the manifests that users apply.
+// readKinds reads the schemas from the CRD manifests.
 func readKinds(t *testing.T) []kind {
 	t.Helper()
 	root, err := operator.RepoRoot()
@@ -47,23 +47,23 @@ func readKinds(t *testing.T) []kind {
 	return out
 }
 
-// leaf is a field that has no fields.
+// leaf is a field without sub-fields.
 type leaf struct {
 	kind kind
 	path []string
 	node *schemaNode
-	// scheduled walks a field of a job in one that runs again and again, whose children are
-	// others. The schema has it only once, so it does not count as another leaf.
+	// scheduled walks a field of a job with a schedule, which has different children. The schema contains the field
+	// only once, so it does not count as another leaf.
 	scheduled bool
 }
 
-// name is the path as people write it.
+// name returns the path as text.
 func (l leaf) name() string {
 	return strings.ReplaceAll(strings.Join(append([]string{"spec"}, l.path...), "."), "."+listElement, listElement)
 }
 
-// componentPath is the way to the part of a spec that a leaf is in: that of a component of a stack,
-// or of a CloudManager. The spec of an AppService is such a part itself.
+// componentPath returns the path of the component that contains a leaf, for a stack or a CloudManager. For an
+// AppService it is the spec itself.
 func (l leaf) componentPath() []string {
 	switch {
 	case l.kind.name == "AppStack" && len(l.path) > 2 && slices.Contains([]string{"service", "stateful", "job", "database"}, l.path[2]):
@@ -74,7 +74,8 @@ func (l leaf) componentPath() []string {
 	return nil
 }
 
-// componentType is the name of what holds a leaf. Beside a leaf that is in none there is a service.
+// componentType returns the type of the component that contains a leaf. For a leaf outside of components it is a
+// service.
 func (l leaf) componentType() string {
 	if path := l.componentPath(); path != nil {
 		return path[len(path)-1]
@@ -82,13 +83,13 @@ func (l leaf) componentType() string {
 	return "service"
 }
 
-// relativePath is the path below the part, which all parts and AppService share.
+// relativePath returns the path within the component, which all components and AppService share.
 func (l leaf) relativePath() string {
 	return strings.ReplaceAll(strings.Join(l.path[len(l.componentPath()):], "."), "."+listElement, listElement)
 }
 
-// leaves are all leaves of a kind, in a fixed order. A list of objects is entered; a map
-// and a list of plain values are one leaf.
+// leaves returns all leaves of a kind in a fixed order. It descends into lists of objects; a map or a list of
+// primitive values is one leaf.
 func (k kind) leaves() []leaf {
 	var out []leaf
 	var visit func(path []string, n *schemaNode)
@@ -110,7 +111,7 @@ func (k kind) leaves() []leaf {
 	return out
 }
 
-// childSchema is the schema one step further down.
+// childSchema returns the schema of the next path segment.
 func childSchema(n *schemaNode, step string) *schemaNode {
 	if step == listElement {
 		return n.Items.Schema
@@ -119,8 +120,8 @@ func childSchema(n *schemaNode, step string) *schemaNode {
 	return &child
 }
 
-// requiredFields are the fields that an object cannot do without. The name in a reference is one
-// of them: its default is a name that nothing has.
+// requiredFields returns the required fields of an object. They include the name in a reference, whose default "" is
+// not usable.
 func requiredFields(n *schemaNode) []string {
 	if name, ok := n.Properties["name"]; ok && name.Default != nil && string(name.Default.Raw) == `""` {
 		return append(slices.Clone(n.Required), "name")

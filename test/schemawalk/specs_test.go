@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// specsWithout are the specs in which the leaf is not set, the one that takes away least first:
-// where a field is required, what holds it has to go as a whole.
+// specsWithout returns the specs without the leaf, starting with the smallest removal: if a field is required, its
+// parent must be removed.
 func (l leaf) specsWithout() []reducedSpec {
 	var out []reducedSpec
 	for end := len(l.path); end > 0; end-- {
@@ -23,16 +23,16 @@ func (l leaf) specsWithout() []reducedSpec {
 	return out
 }
 
-// reducedSpec is a spec and what was taken out of it.
+// reducedSpec is a spec and the path that was removed from it.
 type reducedSpec struct {
 	spec    map[string]any
 	removed string
 }
 
-// twoValues are the two that the leaf is given.
+// twoValues returns the two values of the leaf.
 func (l leaf) twoValues() (a, b any) { return valuesFor(l.hintPath(), l.node) }
 
-// hintPath tells a field of a job or a service of a stack from one of the stack.
+// hintPath returns the path for valueHints, which distinguishes fields of a job or service from fields of the stack.
 func (l leaf) hintPath() string {
 	if within := l.relativePath(); strings.Contains(within, ".") {
 		return within
@@ -40,7 +40,7 @@ func (l leaf) hintPath() string {
 	return strings.TrimPrefix(l.name(), "spec.")
 }
 
-// requiredAt says whether the step that ends a path cannot be left out of its object.
+// requiredAt reports whether the last segment of a path is required in its object.
 func (l leaf) requiredAt(end int) bool {
 	n := l.kind.spec
 	for _, step := range l.path[:end-1] {
@@ -49,14 +49,14 @@ func (l leaf) requiredAt(end int) bool {
 	return slices.Contains(requiredFields(n), l.path[end-1])
 }
 
-// specWith is the spec in which the leaf has a value.
+// specWith returns the spec in which the leaf has a value.
 func (l leaf) specWith(value any) map[string]any {
 	spec := l.baseSpec()
 	setField(spec, l.kind.spec, l.path, value, "")
 	return spec
 }
 
-// setField sets a field and, on the way, what is required beside it.
+// setField sets a field and the required siblings along its path.
 func setField(current any, n *schemaNode, path []string, value any, walked string) any {
 	if len(path) == 0 {
 		return value
@@ -84,7 +84,7 @@ func setField(current any, n *schemaNode, path []string, value any, walked strin
 	return object
 }
 
-// removeField takes a field or an element away; a list without elements goes, too.
+// removeField removes a field or an element, and also a list that becomes empty.
 func removeField(spec map[string]any, path []string) {
 	last := path[len(path)-1]
 	parent := fieldAt(spec, path[:len(path)-1])
@@ -122,8 +122,8 @@ func toJSON(v any) string {
 	return string(content)
 }
 
-// withoutSuspend is a spec without suspend: what runs keeps running, so a suspended object has the
-// children that it would have otherwise.
+// withoutSuspend returns a spec without suspend. A suspended object must have the same children, because its pods keep
+// running.
 func withoutSuspend(spec map[string]any) map[string]any {
 	out := cloneSpec(spec)
 	delete(out, "suspend")

@@ -10,15 +10,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// namePlaceholder stands for the name of the object in a value: what becomes the name of a child
-// must be another one for every object.
+// namePlaceholder is replaced by the name of the object, because values that are names of children must be unique.
 const namePlaceholder = "MYNAME"
 
-// valueHint says what the schema cannot: two values of a field that mean something to
-// Kubernetes, as YAML. A field with one legal value has the same twice.
+// valueHint contains two valid values of a field as YAML, for fields whose schema is not specific enough. A field
+// with only one valid value has it twice.
 type valueHint struct{ path, a, b string }
 
-// valueHints are searched from the top, by the end of the path within a component.
+// valueHints are matched in order against the end of the path within a component.
 var valueHints = []valueHint{
 	{`autoscaling\.minReplicas`, "2", "3"},
 	{`autoscaling\.maxReplicas`, "5", "6"},
@@ -80,7 +79,7 @@ var valueHints = []valueHint{
 	{`revisionHistoryLimit`, "2", "3"},
 	{`components\[\]\.name`, "walked", "renamed"},
 	{`components\[\]\.renamedFrom`, "alpha", "beta"},
-	{`storage(\[\])?\.size`, "2Gi", "3Gi"}, // a volume only grows
+	{`storage(\[\])?\.size`, "2Gi", "3Gi"}, // a volume can only be expanded
 	{`storage(\[\])?\.className|storage\.class`, "standard", "local-path"},
 	{`accessModes?`, "ReadWriteOncePod", "ReadWriteMany"}, // not the default
 	{`credentials\[\]\.env`, "ALPHA", "BETA"},
@@ -98,7 +97,7 @@ var hintPatterns = func() []*regexp.Regexp {
 	return out
 }()
 
-// valuesFor are the two that a field is given. Those that no hint names come from the schema.
+// valuesFor returns the two values of a field, from the hints or else from the schema.
 func valuesFor(path string, n *schemaNode) (a, b any) {
 	for i, h := range valueHints {
 		if hintPatterns[i].MatchString(path) {
@@ -132,7 +131,7 @@ func valuesFromSchema(n *schemaNode) (a, b any) {
 	return "alpha", "beta"
 }
 
-// parseYAML reads YAML.
+// parseYAML parses YAML.
 func parseYAML(text string) any {
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -141,7 +140,7 @@ func parseYAML(text string) any {
 	return decodeJSON(string(content))
 }
 
-// decodeJSON reads JSON as the API server does: whole numbers are whole.
+// decodeJSON decodes JSON as the API server does: integers stay integers.
 func decodeJSON(text string) any {
 	var out any
 	decoder := json.NewDecoder(strings.NewReader(text))

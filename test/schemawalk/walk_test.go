@@ -1,10 +1,8 @@
-// Package schemawalk sets, changes and unsets every field that the schemas of our kinds
-// have. After each step the children must be those of a fresh object with the
-// same spec: nothing of what was said before may stay behind, in fields that we own or in
-// fields that we once owned.
+// Package schemawalk sets, changes and unsets every field of the CRD schemas. After each step the children must equal
+// the children of a new object with the same spec: no earlier value may remain in fields that the operator manages or
+// has managed.
 //
-// Safety rule: a leaf that is not walked is listed with the reason, and so is every value
-// that is not compared.
+// Safety rule: every leaf that is not walked and every value that is not compared is listed with a reason.
 package schemawalk
 
 import (
@@ -31,18 +29,18 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
-// Without flags a sample is walked, as one test among others; make schema-walk walks all.
+// The default is a sample. make schema-walk walks all leaves.
 var (
 	allLeaves    = flag.Bool("all", os.Getenv("HOLDFAST_LONG") != "", "walk every leaf")
-	sampleEvery  = flag.Int("every", 18, "walk each n-th leaf")
-	sampleOffset = flag.Int("seed", int(testutil.Seed()%1_000_000), "which of them is the first")
-	pathFilter   = flag.String("only", "", "walk the leaves whose path has this in it")
-	parallelism  = flag.Int("abreast", 16, "leaves that are walked at the same time")
+	sampleEvery  = flag.Int("every", 18, "walk every n-th leaf")
+	sampleOffset = flag.Int("seed", int(testutil.Seed()%1_000_000), "offset of the first leaf")
+	pathFilter   = flag.String("only", "", "walk only leaves whose path contains this text")
+	parallelism  = flag.Int("parallelism", 16, "number of leaves walked at the same time")
 	writeReports = flag.Bool("report", false, "write out/schema-walk.json and docs/reports/schema-walk.md")
 )
 
-// stepTimeout is how long a step may take, as in the stories. With sixteen leaves abreast on a
-// machine that others use, a volume took more than twenty seconds.
+// stepTimeout is the timeout of a step. With sixteen leaves in parallel on a busy machine, a volume took more than
+// twenty seconds.
 const stepTimeout = time.Minute
 
 func TestEveryFieldSetChangedUnset(t *testing.T) {
@@ -68,7 +66,7 @@ func TestEveryFieldSetChangedUnset(t *testing.T) {
 	w.publish(results, time.Since(startedAt))
 }
 
-// walk is one run over the leaves.
+// walk is a run over the leaves.
 type walk struct {
 	t         *testing.T
 	kinds     []kind
@@ -111,8 +109,7 @@ func newWalk(t *testing.T) *walk {
 	return w
 }
 
-// selectWalks are the walks of this run. Leaves of jobs are walked a second time in a job with
-// a schedule.
+// selectWalks returns the walks of this run. Leaves of jobs are walked a second time in a job with a schedule.
 func (w *walk) selectWalks() []func() result {
 	var out []func() result
 	n := 0
@@ -140,14 +137,14 @@ func (w *walk) selectWalks() []func() result {
 	return out
 }
 
-// result is what became of a leaf.
+// result is the result of a walk.
 type result struct {
 	leaf
 	isAlternatives bool // not a leaf
 	skipReason     string
-	rejectReason   string // why nobody can set it
-	removed        string // what was unset with it, "" if it cannot be unset
-	noEffect       bool   // no value of it changes a child
+	rejectReason   string // why it cannot be set
+	removed        string // the parent that was unset with it, "" if it cannot be unset
+	noEffect       bool   // its values change no child
 	mismatches     []string
 }
 
@@ -180,7 +177,7 @@ func (w *walk) walkLeaf(l leaf) result {
 	states := []string{w.waitSettled(l, live, initialSpec, &r, "created")}
 	for _, step := range l.steps(initialSpec) {
 		if step.name == "unset" && r.removed == "" {
-			continue // required: there is no way without it
+			continue // required: cannot be unset
 		}
 		if live, err = w.update(l.kind, live, step.spec); err != nil {
 			r.mismatches = append(r.mismatches, fmt.Sprintf("%s to %s: %v", step.name, toJSON(step.spec), err))
@@ -189,12 +186,12 @@ func (w *walk) walkLeaf(l leaf) result {
 		states = append(states, w.waitSettled(l, live, step.spec, &r, step.name))
 	}
 	if r.noEffect = len(r.mismatches) == 0 && len(slices.Compact(states)) == 1; r.noEffect && l.exceptionReason(leavesWithoutEffect) == "" {
-		r.mismatches = append(r.mismatches, "neither value changes a child, so nothing was shown; choose others in hints")
+		r.mismatches = append(r.mismatches, "neither value changes a child, so the walk is not meaningful; choose other values in valueHints")
 	}
 	return r
 }
 
-// walkStep is what is done to a leaf.
+// walkStep is a change of a leaf.
 type walkStep struct {
 	name string
 	spec map[string]any
@@ -209,8 +206,7 @@ func (l leaf) steps(initialSpec map[string]any) []walkStep {
 	return out
 }
 
-// createWithout creates the object of a leaf without the leaf, or as near to that as the API server
-// accepts.
+// createWithout creates an object without the leaf, or with the smallest removal that the API server accepts.
 func (w *walk) createWithout(l leaf, r *result) (live liveObject, spec map[string]any, err error) {
 	for _, candidate := range l.specsWithout() {
 		if live, err = w.create(l, candidate.spec); err == nil {
@@ -225,8 +221,8 @@ func (w *walk) createWithout(l leaf, r *result) (live liveObject, spec map[strin
 	return live, l.baseSpec(), err
 }
 
-// waitSettled waits until an object has the children of a fresh one with the same spec, and
-// returns their form.
+// waitSettled waits until an object has the same children as a new object with the same spec, and returns their
+// normal form.
 func (w *walk) waitSettled(l leaf, live liveObject, spec map[string]any, r *result, step string) string {
 	reference := w.freshObjectFor(l, withoutSuspend(spec))
 	deadline := time.Now().Add(stepTimeout)
@@ -246,7 +242,7 @@ func (w *walk) waitSettled(l leaf, live liveObject, spec map[string]any, r *resu
 		}
 		if time.Now().After(deadline) {
 			if problem == "" {
-				problem = "children differ from those of a fresh object (-fresh +this):\n" + cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n"))
+				problem = "children differ from a new object (-new +this):\n" + cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n"))
 			}
 			r.mismatches = append(r.mismatches, fmt.Sprintf("%s: %s", step, problem))
 			return got
@@ -255,8 +251,7 @@ func (w *walk) waitSettled(l leaf, live liveObject, spec map[string]any, r *resu
 	}
 }
 
-// childrenText is all children of an object in a form that can be compared, and which masks that
-// took.
+// childrenText returns all children of an object in a comparable form, and the masks that were applied.
 func (w *walk) childrenText(o liveObject, spec map[string]any) (_ string, usedMasks []int) {
 	var b strings.Builder
 	replicasSet := workloadsWithReplicas(o.name, spec)
@@ -268,7 +263,7 @@ func (w *walk) childrenText(o liveObject, spec map[string]any) (_ string, usedMa
 	return b.String(), usedMasks
 }
 
-// liveObject is an object of ours.
+// liveObject is an application of the test.
 type liveObject struct {
 	name       string
 	uid        types.UID

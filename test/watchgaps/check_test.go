@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// watchCommand is the verb, running as a script would run it.
+// watchCommand is a running kubectl holdfast watch.
 type watchCommand struct {
 	t      *testing.T
 	stop   context.CancelFunc
@@ -34,7 +34,7 @@ type watchCommand struct {
 	output watchOutput
 }
 
-// watchOutput is what it has printed.
+// watchOutput is the parsed output.
 type watchOutput struct {
 	changes []verb.Change
 	relists []verb.Notice
@@ -80,7 +80,7 @@ func (w *watchCommand) parseLine(line []byte) {
 	var n verb.Notice
 	var c verb.Change
 	if err := json.Unmarshal(line, &header); err != nil || header.APIVersion != "cli.holdfast.dev/v1alpha1" {
-		w.t.Errorf("no line of ours: %s", line)
+		w.t.Errorf("unknown line: %s", line)
 		return
 	}
 	if header.Kind == "Change" {
@@ -124,27 +124,27 @@ func (w *watchCommand) tail() string {
 	return strings.Join(w.lines[max(0, len(w.lines)-5):], "\n")
 }
 
-// interrupt is Ctrl-C.
+// interrupt stops the command like Ctrl-C.
 func (w *watchCommand) interrupt() watchOutput {
 	w.stop()
 	<-w.done
 	if w.errOut.Len() > 0 {
-		w.t.Errorf("with -o json everything is in one stream, but standard error has %q", w.errOut.String())
+		w.t.Errorf("-o json must not write to standard error, got %q", w.errOut.String())
 	}
 	return w.output
 }
 
-// objectState is what is known of an object.
+// objectState is the replayed state of an object.
 type objectState struct {
 	UID, Version string
 	Data         map[string]string
 }
 
-// checkOutput holds what was printed against what was written and what there is.
+// checkOutput compares the output with the writes and with the current objects.
 func (w *world) checkOutput(n faultCounts, written *writers, output watchOutput) {
 	w.Helper()
 	if len(output.relists) != n.expiries {
-		w.Errorf("it said %d re-lists, want %d", len(output.relists), n.expiries)
+		w.Errorf("got %d re-lists, want %d", len(output.relists), n.expiries)
 	}
 	changes, missed := 0, 0
 	for _, c := range output.changes {
@@ -156,20 +156,21 @@ func (w *world) checkOutput(n faultCounts, written *writers, output watchOutput)
 		}
 	}
 	if missed != n.expiries*markersPerExpiry {
-		w.Errorf("it missed %d of the judge's marks, want %d: was it blind at all?", missed, n.expiries*markersPerExpiry)
+		w.Errorf("MISSED contains %d marker objects, want %d: the watch may not have been interrupted", missed, n.expiries*markersPerExpiry)
 	}
 	if c := output.ended.Counts; c == nil || c.Relists != n.expiries || c.Reconnects < n.cuts || c.Changes != changes {
-		w.Errorf("it ended with %+v (%s), want %d re-lists, %d reconnects or more and %d changes", c, output.ended.Message, n.expiries, n.cuts, changes)
+		w.Errorf("ended with %+v (%s), want %d re-lists, at least %d reconnects and %d changes", c, output.ended.Message, n.expiries, n.cuts,
+			changes)
 	}
 	if diff := cmp.Diff(w.listCurrent(), output.replay(w.T)); diff != "" {
-		w.Errorf("what it printed does not add up to what there is (-is +printed):\n%s", diff)
+		w.Errorf("the replayed output differs from the cluster (-cluster +replayed):\n%s", diff)
 	}
 	output.checkOrder(w.T)
 	output.checkNoLostWrites(w.T, written.versions)
 	output.checkAuthors(w.T)
 }
 
-// listCurrent is what there is.
+// listCurrent returns the current objects.
 func (w *world) listCurrent() map[string]objectState {
 	list, err := w.client.CoreV1().ConfigMaps(w.ns).List(w.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -183,14 +184,14 @@ func (w *world) listCurrent() map[string]objectState {
 	return out
 }
 
-// replay is what the changes add up to, field by field.
+// replay applies the printed changes, field by field.
 func (p watchOutput) replay(t *testing.T) map[string]objectState {
 	out := map[string]objectState{}
 	for _, c := range p.changes {
 		name := c.Object.Name
 		old, known := out[name]
 		if known != (c.Type == "MODIFIED" || c.Type == "DELETED") {
-			t.Errorf("%s of %s, which is known: %t", c.Type, name, known)
+			t.Errorf("%s of %s, which exists: %t", c.Type, name, known)
 		}
 		if c.Type == "DELETED" {
 			delete(out, name)
@@ -201,10 +202,10 @@ func (p watchOutput) replay(t *testing.T) map[string]objectState {
 			s.Data = map[string]string{}
 		}
 		for _, f := range c.Fields {
-			key, ok := strings.CutPrefix(f.Path, "data.")
+			key, ok := strings.CutPrefix(f.Path.String(), "data.")
 			switch {
 			case !ok:
-				t.Errorf("nobody changed %s of %s", f.Path, name)
+				t.Errorf("unexpected change of %s of %s: only data changes", f.Path, name)
 			case f.Type == "Removed":
 				delete(s.Data, key)
 			default:
@@ -216,12 +217,12 @@ func (p watchOutput) replay(t *testing.T) map[string]objectState {
 	return out
 }
 
-// checkOrder: no version of an object is printed twice, or after a later one.
+// checkOrder checks that no version of an object is printed twice or after a newer one.
 func (p watchOutput) checkOrder(t *testing.T) {
 	last := map[string]uint64{}
 	for _, c := range p.changes {
 		if c.Object.ResourceVersion == "" && c.Type == "DELETED" && c.Gap != nil {
-			continue // nobody knows
+			continue // without a resource version
 		}
 		v := parseVersion(t, c.Object.ResourceVersion)
 		if v <= last[c.Object.Name] {
@@ -231,8 +232,7 @@ func (p watchOutput) checkOrder(t *testing.T) {
 	}
 }
 
-// checkNoLostWrites: what was written and not printed was written while the watch says that it
-// was blind.
+// checkNoLostWrites checks that every write that is not printed was made while the watch reported lost events.
 func (p watchOutput) checkNoLostWrites(t *testing.T, written map[string]bool) {
 	seen := map[string]bool{}
 	for _, c := range p.changes {
@@ -241,13 +241,13 @@ func (p watchOutput) checkNoLostWrites(t *testing.T, written map[string]bool) {
 	lost := 0
 	for version := range written {
 		if !seen[version] && !p.wasBlindAt(t, version) {
-			t.Errorf("version %s was written, not printed, and the watch was not blind", version)
+			t.Errorf("version %s was written but not printed, and the watch reported no lost events", version)
 		}
 		if !seen[version] {
 			lost++
 		}
 	}
-	t.Logf("%d of %d versions fell into times of blindness, all of which were named", lost, len(written))
+	t.Logf("%d of %d versions were written while the watch reported lost events", lost, len(written))
 }
 
 func (p watchOutput) wasBlindAt(t *testing.T, version string) bool {
@@ -259,12 +259,12 @@ func (p watchOutput) wasBlindAt(t *testing.T, version string) bool {
 	return false
 }
 
-// checkAuthors: each writer writes its name into the object.
+// checkAuthors compares the printed field managers with the writer's name in the object.
 func (p watchOutput) checkAuthors(t *testing.T) {
 	writer := map[string]string{}
 	for _, c := range p.changes {
 		for _, f := range c.Fields {
-			if f.Path == "data.writer" {
+			if f.Path.String() == "data.writer" {
 				writer[c.Object.Name], _ = f.New.(string)
 			}
 		}

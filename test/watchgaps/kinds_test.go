@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// TestWatchKindsAndSecrets has the verb watch what a person can name.
+// TestWatchKindsAndSecrets checks resource names and the redaction of secrets.
 func TestWatchKindsAndSecrets(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
 	if _, err := plane.InstallCRDs("../../config/crd"); err != nil {
@@ -35,19 +35,19 @@ func TestWatchKindsAndSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &cliUser{Client: c, kubeconfig: kubeconfig, cache: t.TempDir(), ns: testutil.Namespace(t, plane.Config)}
-	t.Run("words", p.testResourceNames)
+	t.Run("resource names", p.testResourceNames)
 	t.Run("secrets", p.testSecrets)
 	t.Run("root passwords", p.testRootPasswords)
 	t.Run("too few changes", p.testTooFewChanges)
 }
 
-// cliUser has a kubeconfig.
+// cliUser is a user with a kubeconfig.
 type cliUser struct {
 	client.Client
 	kubeconfig, cache, ns string
 }
 
-// runWatch runs the verb, and does something once it watches.
+// runWatch runs kubectl holdfast watch and calls onStart when the watch has started.
 func (p *cliUser) runWatch(ctx context.Context, onStart func(), args ...string) (out, errOut string, err error) {
 	var o, e bytes.Buffer
 	cmd := root.Command("test")
@@ -58,7 +58,7 @@ func (p *cliUser) runWatch(ctx context.Context, onStart func(), args ...string) 
 	return o.String(), e.String(), err
 }
 
-// startTrigger does something when it hears that the watch has begun.
+// startTrigger calls onStart when the output reports the start of the watch.
 type startTrigger struct {
 	*bytes.Buffer
 	onStart func()
@@ -80,12 +80,12 @@ func (p *cliUser) testResourceNames(t *testing.T) {
 		"appstacks.apps.holdfast.dev": "AppStack objects of namespace",
 	}
 	for name, want := range cases {
-		if _, got, err := p.runWatch(t.Context(), nil, name, "--for", "100ms"); err != nil || !strings.HasPrefix(got, want) {
+		if _, got, err := p.runWatch(t.Context(), nil, name, "--timeout", "100ms"); err != nil || !strings.HasPrefix(got, want) {
 			t.Errorf("watch %s: got %q and %v, want %q", name, got, err, want)
 		}
 	}
 	_, _, err := p.runWatch(t.Context(), nil, "spoons")
-	if err == nil || !strings.HasPrefix(err.Error(), `the API server has no kind "spoons"`) || !strings.HasSuffix(err.Error(), "; kubectl api-resources lists those it has") {
+	if err == nil || !strings.HasPrefix(err.Error(), `kind "spoons" not found (`) || !strings.HasSuffix(err.Error(), "; kubectl api-resources lists the available kinds") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -113,7 +113,7 @@ func (p *cliUser) testRootPasswords(t *testing.T) {
 	p.expectSecretHidden(t, m, func() { m.Spec.DB.RootPass += "!" }, want, "cloudmanagers", "m")
 }
 
-// expectSecretHidden creates and changes an object in front of the watch, which says so and keeps the secret.
+// expectSecretHidden changes an object during a watch and checks that the output has the change but not the secret.
 func (p *cliUser) expectSecretHidden(t *testing.T, o client.Object, change func(), want string, args ...string) {
 	for _, format := range []string{"table", "json"} {
 		out, errOut, err := p.runWatch(t.Context(), func() {
@@ -125,7 +125,7 @@ func (p *cliUser) expectSecretHidden(t *testing.T, o client.Object, change func(
 			if err != nil {
 				t.Error(err)
 			}
-		}, append(args, "--until", "2", "--for", "20s", "-o", format)...)
+		}, append(args, "--count", "2", "--timeout", "20s", "-o", format)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func (p *cliUser) expectSecretHidden(t *testing.T, o client.Object, change func(
 			t.Errorf("got\n%s\nwant\n%s", out, want)
 		}
 		if combined := out + errOut; strings.Contains(combined, secretValue) || strings.Contains(combined, "b3BlbnNlc2FtZ") {
-			t.Errorf("-o %s tells the secret:\n%s", format, combined)
+			t.Errorf("-o %s contains the secret:\n%s", format, combined)
 		}
 		if err := p.Delete(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func (p *cliUser) expectSecretHidden(t *testing.T, o client.Object, change func(
 }
 
 func (p *cliUser) testTooFewChanges(t *testing.T) {
-	_, got, err := p.runWatch(t.Context(), nil, "configmaps", "--until", "5", "--for", "100ms")
+	_, got, err := p.runWatch(t.Context(), nil, "configmaps", "--count", "5", "--timeout", "100ms")
 	if !errors.Is(err, cli.ErrNotReady) || !strings.HasSuffix(got, ": 0 changes, 0 reconnects, 0 re-lists\n") {
 		t.Errorf("got %q and %v, want not ready", got, err)
 	}

@@ -1,8 +1,8 @@
-// Package watchgaps proves kubectl holdfast watch: thousands of changes by several writers,
-// while connections are cut and versions expire, and what it printed adds up to what there is.
+// Package watchgaps tests kubectl holdfast watch with thousands of changes by several writers while connections
+// break and resource versions expire. The replayed output must match the cluster.
 //
-// Safety rule: the judge believes nothing that watch says about itself. What was written is
-// known from the answers to the writers, what there is from a list of its own.
+// Safety rule: the test does not rely on the counters of the watch. It uses the responses to the writers and its
+// own list of the objects.
 package watchgaps
 
 import (
@@ -24,21 +24,21 @@ import (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// longRun asks for the full figures: HOLDFAST_LONG=1 go test ./test/watchgaps.
+// longRun enables the full run: HOLDFAST_LONG=1 go test ./test/watchgaps.
 var longRun = os.Getenv("HOLDFAST_LONG") != ""
 
-// faultCounts are how much happens.
+// faultCounts is the number of faults and changes of a run.
 type faultCounts struct {
 	changes, cuts, expiries int
 }
 
-// markersPerExpiry is how many objects the judge makes while the watch is blind.
+// markersPerExpiry is the number of marker objects that the test creates while the watch is interrupted.
 const markersPerExpiry = 5
 
-// watchedResources is all that is cut and expired: the writers and the judge have their own way.
+// watchedResources are the requests that faults affect. The writers and the test bypass the proxy.
 var watchedResources = proxy.Only("configmaps")
 
-// world is a control plane, and a watch of one of its namespaces through a proxy.
+// world is a control plane with a watch of one namespace through a proxy.
 type world struct {
 	*testing.T
 	plane       *controlplane.Plane
@@ -49,9 +49,8 @@ type world struct {
 	markerCount int
 }
 
-// TestWatchFromCacheLosesNothing has the watch answered from the API server's memory, as everywhere. The proxy
-// says that a version is too old; that it really is takes a restart of the API server, which
-// is left to the long run.
+// TestWatchFromCacheLosesNothing uses the watch cache of the API server, the default. The proxy returns 410 for
+// resource versions. Only the long run restarts the API server, so that resource versions really expire.
 func TestWatchFromCacheLosesNothing(t *testing.T) {
 	n, expire := faultCounts{changes: 1_000, cuts: 5, expiries: 1}, []func(*world){(*world).expireWatch}
 	if longRun {
@@ -62,7 +61,7 @@ func TestWatchFromCacheLosesNothing(t *testing.T) {
 	w.runFaults(n, func(i int) { expire[i%len(expire)](w) })
 }
 
-// TestWatchFromEtcdLosesNothing has the watch answered by etcd, which forgets by compaction.
+// TestWatchFromEtcdLosesNothing disables the watch cache. Resource versions expire by compaction of etcd.
 func TestWatchFromEtcdLosesNothing(t *testing.T) {
 	n := faultCounts{changes: 1_000, cuts: 5, expiries: 1}
 	if longRun {
@@ -83,19 +82,19 @@ func newWorld(t *testing.T, apiServerArgs []string) *world {
 	t.Cleanup(func() { _ = p.Stop() })
 	w := &world{T: t, plane: plane, proxy: p, client: kubernetes.NewForConfigOrDie(plane.Config), ns: testutil.Namespace(t, plane.Config)}
 	for range 3 {
-		w.createMarker() // exists before the watch
+		w.createMarker() // created before the watch starts
 	}
 	w.command = startWatch(t, p.Config, w.ns)
 	w.waitConnected()
 	return w
 }
 
-// runFaults makes changes while things go wrong, and judges what was printed.
+// runFaults makes changes during faults and checks the output.
 func (w *world) runFaults(n faultCounts, expire func(i int)) {
 	startedAt := time.Now()
 	running := startWriters(w, n.changes)
 	for i := range n.cuts + n.expiries {
-		// Spread over the writing, which tells how far it is.
+		// Spread the faults evenly over the writes.
 		running.waitForChanges(w.Context(), (i+1)*n.changes/(n.cuts+n.expiries+1))
 		if every := (n.cuts + n.expiries) / n.expiries; i%every == every-1 && i/every < n.expiries {
 			expire(i / every)
@@ -109,34 +108,34 @@ func (w *world) runFaults(n faultCounts, expire func(i int)) {
 	printed := w.command.interrupt()
 	w.checkOutput(n, running, printed)
 	c := printed.ended.Counts
-	w.Logf("%d changes written in %s, %d printed; %d cuts, %d expiries; watch counted %d reconnects and %d re-lists",
+	w.Logf("%d changes written in %s, %d printed; %d disconnects, %d expiries; the watch counted %d reconnects and %d re-lists",
 		running.done, time.Since(startedAt).Round(time.Second), len(printed.changes), n.cuts, n.expiries, c.Reconnects, c.Relists)
 }
 
-// closeWatch ends the connection of the watch, once there is one.
+// closeWatch closes the connection of the watch.
 func (w *world) closeWatch() {
 	w.waitConnected()
-	time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // anywhere in the stream
+	time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // random position in the stream
 	if w.proxy.CloseWatches(watchedResources) == 0 {
-		w.Error("there was nothing to cut")
+		w.Error("the watch had no connection to close")
 	}
 }
 
-// waitConnected waits until the watch is there.
+// waitConnected waits until the watch is connected.
 func (w *world) waitConnected() {
 	w.waitFor("the watch to connect", func() bool { return w.proxy.OpenWatches(watchedResources) > 0 })
 }
 
-// expireWatch lets the watch miss some changes, and the answer to its next try is 410.
+// expireWatch interrupts the watch during some changes and returns 410 for its next request.
 func (w *world) expireWatch() {
 	w.whileBlind(func() {
 		if w.proxy.ExpireWatches(watchedResources) == 0 {
-			w.Error("there was nothing to expire")
+			w.Error("the watch did not send a request to expire")
 		}
 	})
 }
 
-// restartAPIServer restarts the API server: its memory begins with what there is then.
+// restartAPIServer restarts the API server, which empties its watch cache.
 func (w *world) restartAPIServer() {
 	w.whileBlind(func() {
 		if err := w.plane.APIServer.Kill(); err != nil {
@@ -152,7 +151,7 @@ func (w *world) restartAPIServer() {
 	})
 }
 
-// compactUnseen lets etcd forget everything that the watch has not seen.
+// compactUnseen compacts all revisions that the watch has not received.
 func (w *world) compactUnseen() {
 	w.whileBlind(func() {
 		if err := compactEtcd(w.Context(), w.plane.EtcdURL, w.currentVersion()); err != nil {
@@ -162,22 +161,22 @@ func (w *world) compactUnseen() {
 	})
 }
 
-// whileBlind lets the watch miss some changes and then does something to it. It returns when the
-// watch has listed anew.
+// whileBlind calls expire while the watch receives no events and misses changes. It returns after the watch has
+// listed again.
 func (w *world) whileBlind(expire func()) {
 	w.waitConnected()
 	relists := w.command.relists()
 	w.proxy.HoldEvents(watchedResources)
-	// At least these: the writers go on, too.
+	// Markers guarantee some missed changes; the writers add more.
 	for range markersPerExpiry {
 		w.createMarker()
 	}
 	expire()
 	w.proxy.ReleaseEvents()
-	w.waitFor("the watch to list anew", func() bool { return w.command.relists() > relists })
+	w.waitFor("the watch to list again", func() bool { return w.command.relists() > relists })
 }
 
-// createMarker makes an object that nobody else touches and returns its name.
+// createMarker creates an object that the writers do not change, and returns its name.
 func (w *world) createMarker() string {
 	w.markerCount++
 	cm := configMap(fmt.Sprintf("judge-%d", w.markerCount), map[string]string{"writer": "judge"})
@@ -188,7 +187,7 @@ func (w *world) createMarker() string {
 	return made.Name
 }
 
-// currentVersion is that of the present.
+// currentVersion returns the current resource version.
 func (w *world) currentVersion() string {
 	list, err := w.client.CoreV1().ConfigMaps(w.ns).List(w.Context(), metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -204,7 +203,7 @@ func (w *world) waitFor(what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			w.Fatalf("waited for %s; the watch printed last:\n%s", what, w.command.tail())
+			w.Fatalf("timed out waiting for %s; last output of the watch:\n%s", what, w.command.tail())
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

@@ -23,12 +23,12 @@ const (
 	objectCount = 60
 )
 
-// writers create, patch and delete ConfigMaps, and remember what they were answered.
+// writers create, patch and delete ConfigMaps, and record the responses.
 type writers struct {
 	sync.WaitGroup
 	mu sync.Mutex
-	// versions are all that creates and patches were answered with; a deletion is
-	// answered without one.
+	// versions are the resource versions in the responses to creates and patches. The response to a deletion
+	// has none.
 	versions   map[string]bool
 	done       int
 	progressed chan struct{} // closed at every change of done
@@ -45,7 +45,7 @@ func startWriters(w *world, changes int) *writers {
 				case err == nil:
 					i++
 					started.recordWrite(version)
-				case apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err): // another writer was faster
+				case apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err): // conflict with another writer
 				default:
 					time.Sleep(50 * time.Millisecond) // the API server is being restarted
 				}
@@ -55,7 +55,7 @@ func startWriters(w *world, changes int) *writers {
 	return started
 }
 
-// writeOnce makes one change to one of the objects that all writers share.
+// writeOnce makes one change of an object that all writers share.
 func writeOnce(w *world, writer, i int, rng *rand.Rand) (version string, err error) {
 	maps, ctx := w.client.CoreV1().ConfigMaps(w.ns), w.Context()
 	object, manager := objectName(rng.IntN(objectCount)), fmt.Sprintf("writer-%d", writer)
@@ -88,7 +88,7 @@ func (a *writers) recordWrite(version string) {
 	a.progressed = make(chan struct{})
 }
 
-// waitForChanges returns when so many changes were made.
+// waitForChanges waits for a number of changes.
 func (a *writers) waitForChanges(ctx context.Context, n int) {
 	for {
 		a.mu.Lock()
@@ -107,8 +107,8 @@ func (a *writers) waitForChanges(ctx context.Context, n int) {
 
 func (a *writers) wait() { a.Wait() }
 
-// compactEtcd lets etcd forget what happened before a version, as every API server does every
-// five minutes. etcd answers HTTP beside gRPC.
+// compactEtcd compacts etcd up to a revision, as every API server does every five minutes. It uses the HTTP gateway
+// of etcd.
 func compactEtcd(ctx context.Context, etcd, version string) error {
 	body := fmt.Appendf(nil, `{"revision":%q,"physical":true}`, version)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, etcd+"/v3/kv/compaction", bytes.NewReader(body))

@@ -1,6 +1,5 @@
-// Command withplane runs a command, usually go test, with an API server that all its test
-// packages share: withplane go test ./... Starting one for each package takes longer than most
-// of their tests.
+// Command withplane runs a command, usually go test, with one API server shared by all test packages: withplane go test
+// ./... Starting one for each package takes longer than most of their tests.
 package main
 
 import (
@@ -40,7 +39,7 @@ func run(ctx context.Context, command []string) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	// Once, so that packages do not install the same CRDs at the same time.
+	// Install the CRDs once, so that packages do not install them concurrently.
 	if _, err := plane.InstallCRDs(filepath.Join(root, "config", "crd")); err != nil {
 		return 1, err
 	}
@@ -54,7 +53,7 @@ func run(ctx context.Context, command []string) (code int, err error) {
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return exit.ExitCode(), nil // the command has said why
+		return exit.ExitCode(), nil // the command printed its own error
 	}
 	if err != nil {
 		return 1, err

@@ -41,7 +41,7 @@ import (
 type world struct {
 	*harness.World
 	kubeconfig string
-	// updater has the right to write, but not to run pods.
+	// updater can update applications, but cannot create pods.
 	reader, updater, editor, unprivileged *actions.Caller
 }
 
@@ -49,7 +49,7 @@ func TestOnAPIServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server: make test-api runs it")
 	}
-	ctrl.SetLogger(logr.Discard()) // the client of the tests has nothing to say
+	ctrl.SetLogger(logr.Discard()) // the client of the tests needs no log
 	s := harness.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{})
 	w := &world{World: s.NewWorld(t), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	w.Expect(clientcmd.WriteToFile(controlplane.Kubeconfig(s.Plane.Config), w.kubeconfig)).To(Succeed())
@@ -61,9 +61,9 @@ func TestOnAPIServer(t *testing.T) {
 		name string
 		run  func(*world)
 	}{
-		{"SameAsThePlugin", testMatchesPlugin}, {"NothingWithoutTheRight", testRequiresPermission}, {"WrongQuestions", testInvalidRequests},
-		{"Rollback", testRollback}, {"Logs", testLogs}, {"Objects", testObjectsAreRedacted}, {"Exists", testCheckSecrets},
-		{"Away", testAPIServerDown}, // the last one: it ends the API server
+		{"MatchesPlugin", testMatchesPlugin}, {"RequiresPermission", testRequiresPermission}, {"InvalidRequests", testInvalidRequests},
+		{"Rollback", testRollback}, {"Logs", testLogs}, {"Objects", testObjectsAreRedacted}, {"CheckSecrets", testCheckSecrets},
+		{"APIServerDown", testAPIServerDown}, // must be last: it stops the API server
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sub := *w
@@ -84,12 +84,12 @@ var (
 		{APIGroups: []string{"apps.holdfast.dev"}, Verbs: []string{"update"}, Resources: applicationResources},
 		{APIGroups: []string{""}, Verbs: []string{"get"}, Resources: []string{"secrets"}},
 	}
-	// An admission policy asks for what the operator will do in the name of the caller.
+	// An admission policy requires the permissions for objects that the operator creates for the caller.
 	createRules = rbacv1.PolicyRule{APIGroups: []string{"", "apps", "policy"}, Verbs: []string{"create"}, Resources: []string{
 		"pods", "deployments", "statefulsets", "persistentvolumeclaims", "services", "secrets", "configmaps", "poddisruptionbudgets"}}
 )
 
-// serviceAccountConfig is one of a service account with some rights in the namespace.
+// serviceAccountConfig creates a ServiceAccount with permissions in the namespace and returns its configuration.
 func (w *world) serviceAccountConfig(name string, rules ...rbacv1.PolicyRule) *rest.Config {
 	w.Helper()
 	objectMeta := metav1.ObjectMeta{Namespace: w.NS, Name: name}
@@ -104,12 +104,12 @@ func (w *world) serviceAccountConfig(name string, rules ...rbacv1.PolicyRule) *r
 	config.BearerToken = tokenRequest.Status.Token
 	for _, rule := range rules {
 		resource, _, _ := strings.Cut(rule.Resources[0], "/")
-		w.Eventually(func() bool { // the API server's own copy of the roles has to catch up
+		w.Eventually(func() bool { // wait for the RBAC cache of the API server
 			got, err := kubernetes.NewForConfigOrDie(config).AuthorizationV1().SelfSubjectAccessReviews().Create(w.Context(), &authorizationv1.SelfSubjectAccessReview{
 				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 					Namespace: w.NS, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource}}}, metav1.CreateOptions{})
 			return err == nil && got.Status.Allowed
-		}, "30s", "50ms").Should(BeTrue(), "the rights of %s", name)
+		}, "30s", "50ms").Should(BeTrue(), "permissions of %s", name)
 	}
 	return config
 }
@@ -125,7 +125,7 @@ func (w *world) ref(kind, name string) actions.Ref {
 	return actions.Ref{Kind: kind, Namespace: w.NS, Name: name}
 }
 
-// createStack creates one and waits for it.
+// createStack creates an AppStack and waits until it is ready.
 func (w *world) createStack(name, spec string) *appsapi.AppStack {
 	w.Helper()
 	app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}}
@@ -167,7 +167,7 @@ const (
 	specV2 = `components: [{name: db, stateful: {image: "shop/db:1", storage: [{name: data, mountPath: /data, size: 2Gi}]}}, {name: web, service: {image: "shop/web:2", replicas: 2, env: [{name: PASSWORD, value: canary-two}]}}]`
 )
 
-// testMatchesPlugin does the same to two stacks, to one with the plugin and to the other as a caller.
+// testMatchesPlugin applies the same actions to two stacks, with the plugin and with the center.
 func testMatchesPlugin(w *world) {
 	byPlugin, byCaller := w.createStack("plugin", specV1), w.createStack("caller", specV1)
 	w.updateSpec(byPlugin, specV2)
@@ -184,25 +184,25 @@ func testMatchesPlugin(w *world) {
 		{[]string{"suspend", "plugin"}, func(dry bool) (actions.EditResult, error) {
 			return w.editor.Suspend(ctx, ref, actions.EditOptions{DryRun: dry})
 		},
-			"AppStack NS/caller is suspended: what runs keeps running; nothing is repaired or updated. To go on: resume AppStack NS/caller"},
+			"AppStack NS/caller is suspended: it keeps running unchanged; drift is not corrected and updates are not applied. To resume: run action resume on AppStack NS/caller"},
 		{[]string{"resume", "plugin"}, func(dry bool) (actions.EditResult, error) {
 			return w.editor.Resume(ctx, ref, actions.EditOptions{DryRun: dry})
 		},
-			"AppStack NS/caller is no longer suspended: what changed meanwhile is repaired and applied now."},
+			"AppStack NS/caller is no longer suspended: drift is corrected and pending changes are applied now."},
 		{[]string{"scale", "plugin", "--component", "web", "--replicas", "3"}, func(dry bool) (actions.EditResult, error) {
 			return w.editor.Scale(ctx, ref, 3, actions.EditOptions{Component: "web", DryRun: dry})
 		}, `Component "web" of AppStack NS/caller is scaled from 2 to 3 pods.`},
 		{[]string{"rollback", "plugin", "--to-revision", "1", "--yes"}, func(dry bool) (actions.EditResult, error) {
 			r, err := w.editor.Rollback(ctx, ref, actions.RollbackOptions{Revision: 1, DryRun: dry})
 			return r.EditResult, err
-		}, "AppStack NS/caller has the spec of revision 1 again."},
+		}, "AppStack NS/caller was rolled back to revision 1."},
 	}
 	for _, s := range steps {
 		before := w.spec(byCaller)
 		dry, err := s.do(true)
 		w.Expect(err).NotTo(HaveOccurred(), "%v", s.args)
 		w.Expect(dry.Changed && dry.DryRun && len(dry.Changes) > 0).To(BeTrue(), "%v: %+v", s.args, dry)
-		w.Expect(w.spec(byCaller)).To(Equal(before), "a dry run of %v writes nothing", s.args)
+		w.Expect(w.spec(byCaller)).To(Equal(before), "a dry run of %v changed the spec", s.args)
 		w.runPlugin(s.args...)
 		done, err := s.do(false)
 		w.Expect(err).NotTo(HaveOccurred(), "%v", s.args)
@@ -225,7 +225,7 @@ func testMatchesPlugin(w *world) {
 	w.Expect(managers).To(ContainSubstring("holdfast-center"))
 }
 
-// withoutRestartTimes leaves out when something was restarted.
+// withoutRestartTimes removes restart timestamps.
 func withoutRestartTimes(spec string) string {
 	var out []string
 	for line := range strings.Lines(spec) {
@@ -242,11 +242,11 @@ func expectNoCanary(w *world, description any, value any) {
 	content, err := json.Marshal(value)
 	w.Expect(err).NotTo(HaveOccurred())
 	if strings.Contains(string(content), "canary") || strings.Contains(fmt.Sprint(value), "canary") {
-		w.Errorf("%v gives away a canary: %s", description, content)
+		w.Errorf("%v contains a canary: %s", description, content)
 	}
 }
 
-// expectError expects an error to answer with.
+// expectError checks the reason, status and message of an error.
 func expectError(w *world, err error, reason actions.Reason, status int, substrings ...string) {
 	w.Helper()
 	var e *actions.Error
@@ -257,7 +257,7 @@ func expectError(w *world, err error, reason actions.Reason, status int, substri
 	for _, s := range substrings {
 		w.Expect(e.Message).To(ContainSubstring(s))
 	}
-	w.Expect(e.Message).To(ContainSubstring("; "), "it says what to do")
+	w.Expect(e.Message).To(ContainSubstring("; "), "the message has no next step")
 	w.Logf("%d %s", status, e.Message)
 }
 
@@ -282,16 +282,16 @@ func testRequiresPermission(w *world) {
 	for name, attempt := range attempts {
 		expectError(w, attempt(w.reader), actions.Forbidden, 403, "AppStack "+w.NS+"/guarded", `cannot update resource "appstacks"`, "administrator of namespace "+w.NS)
 		expectError(w, attempt(w.unprivileged), actions.Forbidden, 403, `cannot get resource "appstacks"`)
-		expectError(w, attempt(w.updater), actions.Forbidden, 403, "may not create pods", `which the ClusterRole "edit" has`)
+		expectError(w, attempt(w.updater), actions.Forbidden, 403, "cannot create pods", `which the ClusterRole "edit" contains`)
 		if diff := cmp.Diff(before.Spec, harness.Find(w.World, app).Spec); diff != "" {
 			w.Errorf("%s changed something:\n%s", name, diff)
 		}
 	}
-	w.Expect(app.ResourceVersion).To(Equal(before.ResourceVersion), "nothing was written at all")
+	w.Expect(app.ResourceVersion).To(Equal(before.ResourceVersion), "the object was written")
 	dry, err := w.reader.Rollback(ctx, ref, actions.RollbackOptions{DryRun: true})
-	w.Expect(err).NotTo(HaveOccurred(), "looking is allowed")
+	w.Expect(err).NotTo(HaveOccurred(), "a preview requires no write permission")
 	w.Expect(dry.UncheckedReason).To(ContainSubstring("cannot update"))
-	expectNoCanary(w, "a look at a rollback", dry)
+	expectNoCanary(w, "a preview of a rollback", dry)
 	badToken, err := actions.NewCallerFactory(clock.RealClock{}).ForConfig(&rest.Config{Host: w.Plane.Config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: w.Plane.Config.CAData}, BearerToken: "canary-token"})
 	w.Expect(err).NotTo(HaveOccurred())
 	_, err = badToken.Restart(ctx, ref, actions.EditOptions{})
@@ -306,9 +306,9 @@ func testInvalidRequests(w *world) {
 	_, err = w.editor.Restart(ctx, w.ref("AppStack", "caller"), actions.EditOptions{Component: "webb"})
 	expectError(w, err, actions.Invalid, 422, `has no component "webb"; it has db, web`)
 	_, err = w.editor.Scale(ctx, w.ref("AppStack", "caller"), 2, actions.EditOptions{})
-	expectError(w, err, actions.Invalid, 422, "say which component: db or web")
+	expectError(w, err, actions.Invalid, 422, "choose one: db or web")
 	_, err = w.editor.Suspend(ctx, w.ref("HelmRelease", "caller"), actions.EditOptions{})
-	expectError(w, err, actions.Invalid, 422, "HelmRelease "+w.NS+"/caller is no application of Holdfast")
+	expectError(w, err, actions.Invalid, 422, "HelmRelease "+w.NS+"/caller is not managed by Holdfast")
 	_, err = w.editor.Suspend(ctx, w.ref("AppStack", "../../secrets/x"), actions.EditOptions{})
 	expectError(w, err, actions.Invalid, 422)
 	_, err = w.editor.Rollback(ctx, w.ref("AppStack", "caller"), actions.RollbackOptions{Revision: 99})
@@ -339,7 +339,7 @@ func testRollback(w *world) {
 	w.Expect(retained).To(Equal([]string{"db: storage[data].size 1Gi -> 2Gi"}))
 	harness.Edit(w.World, app, func(s *appsapi.AppStack) { s.Spec.Components[1].Service.Replicas = new(int32(1)) })
 	_, err = w.editor.Rollback(ctx, ref, actions.RollbackOptions{ExpectedGeneration: preview.Generation})
-	expectError(w, err, actions.Conflict, 409, "was changed since you looked")
+	expectError(w, err, actions.Conflict, 409, "has changed since the preview")
 	w.Expect(harness.Find(w.World, app).Spec.Components[1].Service.Image).To(Equal("shop/web:2"))
 	done, err := w.editor.Rollback(ctx, ref, actions.RollbackOptions{Revision: 1, ExpectedGeneration: app.Generation})
 	w.Expect(err).NotTo(HaveOccurred())
@@ -360,5 +360,5 @@ func testAPIServerDown(w *world) {
 	_, err = w.editor.CheckSecrets(ctx, w.NS, []string{"a"})
 	expectError(w, err, actions.Unavailable, 503, "Secret "+w.NS+"/a")
 	expectError(w, w.editor.Logs(ctx, ref, actions.LogOptions{}, actions.TextOutput(io.Discard, false)), actions.Unavailable, 503)
-	w.Logf("three answers without an API server took %s", time.Since(start).Round(time.Millisecond))
+	w.Logf("three requests without an API server took %s", time.Since(start).Round(time.Millisecond))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,16 +13,17 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
+	"github.com/holdfast-dev/holdfast/internal/kubeclient"
 )
 
-// FieldManager is who the API server notes as the author of what callers write through the center.
+// FieldManager is the field manager of writes through the center.
 const FieldManager = "holdfast-center"
 
-// requestTimeout is how long the API server may take for an answer that is not a stream.
+// requestTimeout is the timeout of API server requests other than streams.
 const requestTimeout = 30 * time.Second
 
-// Ref names an object in sentences and finds applications and pods.
+// Ref identifies an object in requests and messages.
 type Ref struct {
 	Kind      string
 	Namespace string
@@ -37,12 +39,12 @@ func (r Ref) String() string {
 
 func (r Ref) administrator() string {
 	if r.Namespace == "" {
-		return "an administrator of the cluster"
+		return "a cluster administrator"
 	}
 	return "an administrator of namespace " + r.Namespace
 }
 
-// namespaceFlag is the flag of kubectl that leads to it.
+// namespaceFlag returns the kubectl flag for the namespace of the object.
 func (r Ref) namespaceFlag() string {
 	if r.Namespace == "" {
 		return ""
@@ -50,20 +52,20 @@ func (r Ref) namespaceFlag() string {
 	return " -n " + r.Namespace
 }
 
-// validate refuses names that lead elsewhere in an address: a pod called ../secrets/x.
+// validate rejects path traversal: a pod named ../secrets/x would be the path of a Secret.
 func (r Ref) validate(segments ...string) error {
 	if r.Name == "" {
-		return invalid("no name given (%s); name one", r.Kind)
+		return invalid("the name of the %s is missing; add it", r.Kind)
 	}
 	for _, segment := range append(segments, r.Name, r.Namespace) {
 		if problems := content.IsPathSegmentName(segment); len(problems) > 0 {
-			return invalid("%q cannot be part of the address of an object (%s): %s; correct it", segment, r.Kind, strings.Join(problems, ", "))
+			return invalid("%q is not a valid path segment for an object (%s): %s; correct it", segment, r.Kind, strings.Join(problems, ", "))
 		}
 	}
 	return nil
 }
 
-// Caller acts with the token of one caller.
+// Caller sends requests with the token of one user.
 type Caller struct {
 	config     *rest.Config
 	httpClient *http.Client
@@ -71,23 +73,23 @@ type Caller struct {
 	clock      clock.PassiveClock
 }
 
-// CallerFactory makes a Caller for each request.
+// CallerFactory creates a Caller for each request.
 type CallerFactory struct {
-	clients *application.Clients
+	clients *kubeclient.Clients
 	clock   clock.PassiveClock
 }
 
-// NewCallerFactory is called once: it learns the kinds that all callers share.
+// NewCallerFactory returns a factory. Create only one: its callers share the discovered kinds.
 func NewCallerFactory(clk clock.PassiveClock) *CallerFactory {
-	return &CallerFactory{clients: application.NewClients(), clock: clk}
+	return &CallerFactory{clients: kubeclient.NewClients(), clock: clk}
 }
 
-// ForConfig makes a caller from access with a token of its own. It costs no request, and connections are
-// shared with other callers as far as the configuration allows.
+// ForConfig returns a Caller that uses the token of config. It sends no request, and callers share connections
+// if their configurations allow it.
 func (c *CallerFactory) ForConfig(config *rest.Config) (*Caller, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = FieldManager
-	config.Timeout = 0 // a log may go on; everything else has a deadline of its own
+	config.Timeout = 0 // logs can be streamed for any time; all other requests have a deadline
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -99,13 +101,13 @@ func (c *CallerFactory) ForConfig(config *rest.Config) (*Caller, error) {
 	return &Caller{config: config, httpClient: httpClient, client: kubeClient, clock: c.clock}, nil
 }
 
-// application reads the application that a ref names.
-func (c *Caller) application(ctx context.Context, ref Ref) (application.Application, error) {
+// application gets an application from the API server.
+func (c *Caller) application(ctx context.Context, ref Ref) (appkind.Application, error) {
 	if err := ref.validate(); err != nil {
 		return nil, err
 	}
-	for _, k := range application.Kinds {
-		if k.Name != ref.Kind {
+	for _, k := range slices.Concat(appkind.Builtin, appkind.Discovered()) {
+		if k.Name() != ref.Kind {
 			continue
 		}
 		app := k.New()
@@ -114,5 +116,5 @@ func (c *Caller) application(ctx context.Context, ref Ref) (application.Applicat
 		}
 		return app, nil
 	}
-	return nil, invalid("%s is no application of Holdfast and is only shown; change it with kubectl, or use an AppStack, AppService or CloudManager", ref)
+	return nil, invalid("%s is not managed by Holdfast and is read-only here; change it with the tool that created it", ref)
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// BenchmarkCallerForConfig is what a request costs before it asks the API server anything.
+// BenchmarkCallerForConfig measures the cost of a request before the first call to the API server.
 func BenchmarkCallerForConfig(b *testing.B) {
 	config := &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "x", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	callers := NewCallerFactory(clock.RealClock{})

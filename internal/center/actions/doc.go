@@ -1,17 +1,16 @@
-// Package actions does for the callers of the application center what the center has no right to do:
-// it changes applications, reads logs and objects, and asks whether Secrets exist. A [Caller] has
-// the token of one caller and nothing of the center's, so the API server decides, and its audit
-// log shows who it was.
+// Package actions runs operations that the application center has no permission for: it changes
+// applications, reads logs and objects, and checks whether Secrets exist. A [Caller] uses the token of
+// one user and no credentials of the center, so the API server authorizes every request, and its audit
+// log contains the user.
 //
-//	Restart, Suspend, Resume, Scale, Rollback ──► internal/edit decides, as for the plugin
-//	Logs                                      ──► internal/logs, bounded
-//	Object                                    ──► read live, then internal/redact
-//	Exists                                    ──► metadata of Secrets by name
+//	Restart, Suspend, Resume, Scale, Rollback ──► internal/edit, shared with the plugin
+//	Logs                                      ──► internal/logs, rate-limited
+//	Object                                    ──► get, then internal/redact
+//	CheckSecrets                              ──► metadata of Secrets by name
 //
-// Everything that goes wrong is an [*Error] that says how to answer; only the end of a context is
-// itself.
+// Every error is an [*Error] with a reason and an HTTP status, except the error of a canceled context.
 //
-// Safety rule: nothing is written but specs of applications, by the rules of internal/edit. The
-// contents of a Secret are not even asked for, and no object, change or error is given out before
-// internal/redact has seen it. What the API server refuses, nobody else is asked for.
+// Safety rule: only specs of applications are written, by the rules of internal/edit. The data of a
+// Secret is never requested. Every object, change and error passes internal/redact before it is
+// returned. A request that the API server rejects is never repeated with other credentials.
 package actions

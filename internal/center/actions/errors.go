@@ -11,38 +11,37 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
-// Reason is why something was not done, for programs.
+// Reason is the machine-readable reason of an error.
 type Reason string
 
 // Reasons.
 const (
-	// Unauthenticated means that the API server does not take the token any more.
+	// Unauthenticated means that the API server no longer accepts the token.
 	Unauthenticated Reason = "Unauthenticated"
 	Forbidden       Reason = "Forbidden"
 	NotFound        Reason = "NotFound"
-	// Conflict means that somebody else was faster.
+	// Conflict means that the object was changed by another client.
 	Conflict Reason = "Conflict"
-	// Invalid means that what was asked for cannot be.
+	// Invalid means that the request is not valid for the object.
 	Invalid Reason = "Invalid"
-	// Unavailable means that the API server did not answer.
+	// Unavailable means that the API server did not respond.
 	Unavailable Reason = "Unavailable"
 )
 
-// Error is why something was not done. It wraps nothing: the words of what is behind it may quote
-// values.
+// Error is a failed operation. It wraps no error, because the message of the cause may contain secret values.
 type Error struct {
 	Reason Reason
-	// Message names the object and the next step.
+	// Message contains the object, the problem and the next step.
 	Message string
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// HTTPStatus is how HTTP says it.
+// HTTPStatus returns the HTTP status code for the reason.
 func (e *Error) HTTPStatus() int {
 	switch e.Reason {
 	case Unauthenticated:
@@ -63,7 +62,7 @@ func invalid(format string, args ...any) *Error {
 	return &Error{Invalid, fmt.Sprintf(format, args...)}
 }
 
-// operation is what was tried.
+// operation is the operation that failed.
 type operation struct {
 	verb   string
 	writes bool
@@ -76,43 +75,46 @@ var (
 
 func (d operation) String() string { return d.verb }
 
-// toError says what became of an attempt to do something to an object.
+// toError converts an error of the API server to an [*Error].
 func toError(op operation, ref Ref, err error) error {
-	var refusal *application.UserError
+	var refusal *appkind.UserError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled):
-		return context.Canceled // whoever asked has gone
+		return context.Canceled // the client has disconnected
 	case errors.As(err, &refusal) && refusal.Conflict:
 		return &Error{Conflict, redact.Text(refusal.NonCLIMessage())}
 	case errors.As(err, &refusal):
 		return &Error{Invalid, redact.Text(refusal.NonCLIMessage())}
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) && strings.Contains(err.Error(), "could not find the requested resource"):
-		return &Error{NotFound, fmt.Sprintf("%s %s: the API server does not know this kind; is its definition installed? kubectl api-resources lists those it knows", op, ref)}
+		return &Error{NotFound, fmt.Sprintf("%s %s: the API server does not serve this kind; "+
+			"install its CustomResourceDefinition, or check the name with kubectl api-resources", op, ref)}
 	case apierrors.IsNotFound(err):
-		return &Error{NotFound, fmt.Sprintf("%s %s: %s; it may be gone by now, so look at what there is again", op, ref, statusMessage(err))}
+		return &Error{NotFound, fmt.Sprintf("%s %s: %s; it may have been deleted, so reload the list", op, ref, statusMessage(err))}
 	case apierrors.IsForbidden(err):
 		message := statusMessage(err)
-		if !strings.Contains(message, "; ") { // an admission policy of ours says itself what to do
-			message += fmt.Sprintf("; ask %s for this right, or use another token", ref.administrator())
+		if !strings.Contains(message, "; ") { // Holdfast's admission policies already name the next step
+			message += fmt.Sprintf("; ask %s for this permission, or use another token", ref.administrator())
 		}
 		return &Error{Forbidden, fmt.Sprintf("%s %s: %s", op, ref, message)}
 	case apierrors.IsUnauthorized(err):
-		return &Error{Unauthenticated, fmt.Sprintf("%s %s: the API server does not accept the token any more; get a new one", op, ref)}
+		return &Error{Unauthenticated, fmt.Sprintf("%s %s: the API server no longer accepts the token; get a new one", op, ref)}
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return &Error{Conflict, fmt.Sprintf("%s %s: somebody else was faster, so nothing was done; look at it, and try again", op, ref)}
+		return &Error{Conflict, fmt.Sprintf("%s %s: the object was changed by another client and nothing was written; reload it and try again",
+			op, ref)}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
-		return &Error{Invalid, fmt.Sprintf("%s %s: the API server does not take it: %s; correct the spec: kubectl edit %s %s%s", op, ref, statusMessage(err), strings.ToLower(ref.Kind), ref.Name, ref.namespaceFlag())}
+		return &Error{Invalid, fmt.Sprintf("%s %s: the API server rejected the change: %s; correct the spec: kubectl edit %s %s%s", op, ref,
+			statusMessage(err), strings.ToLower(ref.Kind), ref.Name, ref.namespaceFlag())}
 	}
-	hint := "try again in some seconds"
+	hint := "try again in a few seconds"
 	if op.writes {
-		hint = "it may be done or not, so look at it before you try again"
+		hint = "the change may have been applied, so check the object before you try again"
 	}
-	return &Error{Unavailable, fmt.Sprintf("%s %s: the API server did not answer (%s); %s", op, ref, unavailableReason(err), hint)}
+	return &Error{Unavailable, fmt.Sprintf("%s %s: the API server did not respond (%s); %s", op, ref, unavailableReason(err), hint)}
 }
 
-// statusMessage is what the API server said, without values.
+// statusMessage returns the message of the API server without values.
 func statusMessage(err error) string {
 	var apiStatus apierrors.APIStatus
 	if !errors.As(err, &apiStatus) {
@@ -129,8 +131,7 @@ func statusMessage(err error) string {
 	return redact.Text(redactQuotedValue(status.Message))
 }
 
-// redactQuotedValue hides the value that a sentence about it quotes: it may be a whole object, with
-// everything that is in it.
+// redactQuotedValue hides the value that a validation message quotes. The value may be a whole object.
 func redactQuotedValue(message string) string {
 	const marker = " value: "
 	i := strings.Index(message, marker)
@@ -150,7 +151,7 @@ func redactQuotedValue(message string) string {
 	return before + redact.Placeholder + redactQuotedValue(after[decoder.InputOffset():])
 }
 
-// unavailableReason is what happened, without addresses inside the cluster.
+// unavailableReason returns the cause without addresses inside the cluster.
 func unavailableReason(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "timeout"
@@ -158,5 +159,5 @@ func unavailableReason(err error) string {
 	if reason := apierrors.ReasonForError(err); reason != "" {
 		return string(reason)
 	}
-	return "it cannot be reached"
+	return "connection failed"
 }

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
 func TestToError(t *testing.T) {
 	stacks := schema.GroupResource{Group: "apps.holdfast.dev", Resource: "appstacks"}
 	kind := schema.GroupKind{Group: "apps.holdfast.dev", Kind: "AppStack"}
-	meanwhile := application.UserErrorf("it was changed; look")
+	meanwhile := appkind.UserErrorf("it has changed; reload")
 	meanwhile.Conflict = true
 	cases := map[string]struct {
 		err    error
@@ -25,27 +25,29 @@ func TestToError(t *testing.T) {
 		status int
 		want   string
 	}{
-		"gone": {apierrors.NewNotFound(stacks, "shop"), NotFound, 404,
-			`restart AppStack prod/shop: appstacks.apps.holdfast.dev "shop" not found; it may be gone by now, so look at what there is again`},
+		"not found": {apierrors.NewNotFound(stacks, "shop"), NotFound, 404,
+			`restart AppStack prod/shop: appstacks.apps.holdfast.dev "shop" not found; it may have been deleted, so reload the list`},
 		"forbidden": {apierrors.NewForbidden(stacks, "shop", errors.New("User cannot update")), Forbidden, 403,
-			`restart AppStack prod/shop: appstacks.apps.holdfast.dev "shop" is forbidden: User cannot update; ask an administrator of namespace prod for this right, or use another token`},
-		"forbidden by a policy that says what to do": {apierrors.NewForbidden(stacks, "shop", errors.New("you may not create pods; ask for it")), Forbidden, 403,
-			`restart AppStack prod/shop: appstacks.apps.holdfast.dev "shop" is forbidden: you may not create pods; ask for it`},
+			`restart AppStack prod/shop: appstacks.apps.holdfast.dev "shop" is forbidden: User cannot update; ask an administrator of namespace prod for this permission, or use another token`},
+		"forbidden by a policy with a next step": {apierrors.NewForbidden(stacks, "shop",
+			errors.New("you are not allowed to create pods; ask for permission")), Forbidden, 403,
+			`restart AppStack prod/shop: appstacks.apps.holdfast.dev "shop" is forbidden: you are not allowed to create pods; ask for permission`},
 		"conflict": {apierrors.NewConflict(stacks, "shop", errors.New("modified")), Conflict, 409,
-			"restart AppStack prod/shop: somebody else was faster, so nothing was done; look at it, and try again"},
-		"changed meanwhile": {fmt.Errorf("x: %w", meanwhile), Conflict, 409, "it was changed; look"},
-		"refused":           {application.UserErrorf("no; use --flag").WithNonCLIMessage("no; do that"), Invalid, 422, "no; do that"},
-		"an object is quoted": {apierrors.NewInvalid(kind, "shop", field.ErrorList{
+			"restart AppStack prod/shop: the object was changed by another client and nothing was written; reload it and try again"},
+		"user error with conflict": {fmt.Errorf("x: %w", meanwhile), Conflict, 409, "it has changed; reload"},
+		"user error": {appkind.UserErrorf("invalid; use --flag").WithNonCLIMessage("invalid; set the field"), Invalid, 422,
+			"invalid; set the field"},
+		"quoted object": {apierrors.NewInvalid(kind, "shop", field.ErrorList{
 			field.Invalid(field.NewPath("spec", "env"), map[string]any{"name": "MODE", "value": "canary"}, "too long"),
 			field.Invalid(field.NewPath("spec", "word"), `can"ary`, "is no word"), field.Invalid(field.NewPath("spec", "replicas"), -1, "is negative")}), Invalid, 422,
-			"restart AppStack prod/shop: the API server does not take it: spec.env: Invalid value: (hidden): too long, spec.word: Invalid value: (hidden): is no word, " +
+			"restart AppStack prod/shop: the API server rejected the change: spec.env: Invalid value: (hidden): too long, spec.word: Invalid value: (hidden): is no word, " +
 				"spec.replicas: Invalid value: -1: is negative; correct the spec: kubectl edit appstack shop -n prod"},
-		"expired": {apierrors.NewUnauthorized("token expired canary"), Unauthenticated, 401,
-			"restart AppStack prod/shop: the API server does not accept the token any more; get a new one"},
-		"slow": {context.DeadlineExceeded, Unavailable, 503,
-			"restart AppStack prod/shop: the API server did not answer (timeout); it may be done or not, so look at it before you try again"},
-		"away": {errors.New("dial tcp 10.0.0.1:443: canary"), Unavailable, 503,
-			"restart AppStack prod/shop: the API server did not answer (it cannot be reached); it may be done or not, so look at it before you try again"},
+		"expired token": {apierrors.NewUnauthorized("token expired canary"), Unauthenticated, 401,
+			"restart AppStack prod/shop: the API server no longer accepts the token; get a new one"},
+		"timeout": {context.DeadlineExceeded, Unavailable, 503,
+			"restart AppStack prod/shop: the API server did not respond (timeout); the change may have been applied, so check the object before you try again"},
+		"connection refused": {errors.New("dial tcp 10.0.0.1:443: canary"), Unavailable, 503,
+			"restart AppStack prod/shop: the API server did not respond (connection failed); the change may have been applied, so check the object before you try again"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -55,14 +57,14 @@ func TestToError(t *testing.T) {
 				t.Errorf("got  %v\nwant %s %s", err, tc.reason, tc.want)
 			}
 			if strings.Contains(err.Error(), "canary") || errors.Unwrap(err) != nil {
-				t.Errorf("it gives away what is behind it: %v", err)
+				t.Errorf("the error exposes its cause: %v", err)
 			}
 		})
 	}
-	if err := toError(opRestart, Ref{}, fmt.Errorf("x: %w", context.Canceled)); err != context.Canceled { //nolint:errorlint // it must be itself
+	if err := toError(opRestart, Ref{}, fmt.Errorf("x: %w", context.Canceled)); err != context.Canceled { //nolint:errorlint // not wrapped
 		t.Errorf("got %v", err)
 	}
 	if toError(opRestart, Ref{}, nil) != nil {
-		t.Error("no error became one")
+		t.Error("nil became an error")
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// defaultRecheckInterval is how long a right that was taken away still gives out what is written.
+// defaultRecheckInterval is the maximum time for which logs are still streamed after the permission was revoked.
 const defaultRecheckInterval = 30 * time.Second
 
-// watchLogAccess returns a context that ends when the caller may not read the logs of a pod, or of a
-// namespace, any more: the API server itself looks only when a stream begins. An API server that
-// does not answer ends nothing; the stream comes through the same one. Nor does an answer that was
-// no from the beginning: then the right is one to pods by their names.
+// watchLogAccess returns a context that ends when the caller is no longer allowed to read the logs. The API
+// server checks permissions only when a stream starts. A failed review does not end the context, because the
+// stream uses the same API server. Neither does a review that was denied from the start: in that case the
+// caller has permission for pods by name.
 func (c *Caller) watchLogAccess(ctx context.Context, kube kubernetes.Interface, ref Ref, interval time.Duration) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if interval <= 0 {
@@ -37,9 +37,10 @@ func (c *Caller) watchLogAccess(ctx context.Context, kube kubernetes.Interface, 
 			cancelReview()
 			switch {
 			case apierrors.IsUnauthorized(err):
-				cancel(&Error{Unauthenticated, "the logs end here: the API server does not take your token any more; get a new one"})
+				cancel(&Error{Unauthenticated, "log stream closed: the API server no longer accepts your token; get a new one"})
 			case err == nil && wasAllowed && !result.Status.Allowed:
-				cancel(&Error{Forbidden, "the logs end here: you may not get pods/log in namespace " + ref.Namespace + " any more; ask an administrator of it"})
+				cancel(&Error{Forbidden, "log stream closed: permission to get pods/log in namespace " + ref.Namespace +
+					" was revoked; ask " + ref.administrator() + " for it"})
 			case err == nil:
 				wasAllowed = result.Status.Allowed
 			}

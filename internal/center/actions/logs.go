@@ -15,48 +15,47 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
-// LogLimits bound what one reader of logs costs everybody else.
+// LogLimits limits the load of one log stream.
 type LogLimits struct {
-	// BytesPerSecond is how fast it goes; who writes faster is read later, nothing is left out.
+	// BytesPerSecond is the maximum rate. Faster logs are delayed, not dropped.
 	BytesPerSecond int
-	// Bytes is where it ends.
+	// Bytes is the maximum size of the stream.
 	Bytes int64
-	// Containers is how many are read.
+	// Containers is the maximum number of containers.
 	Containers int
 }
 
-// DefaultLogLimits are more than a person can read.
+// DefaultLogLimits are the limits for fields that are 0.
 var DefaultLogLimits = LogLimits{BytesPerSecond: 1 << 20, Bytes: 64 << 20, Containers: 20}
 
-// LogOptions say what of logs is read.
+// LogOptions selects the logs to read.
 type LogOptions struct {
-	// Component of an application and Container choose; empty means all.
+	// Component and Container select containers. Empty means all.
 	Component, Container string
 	Follow, Previous     bool
-	// Tail is how many lines of each container; nil means all.
+	// Tail is the number of recent lines per container. Nil means all lines.
 	Tail  *int64
 	Since time.Duration
-	// Limits that are 0 are those of DefaultLogLimits.
+	// Limits override DefaultLogLimits; fields that are 0 keep the default.
 	Limits LogLimits
-	// RecheckInterval is how often the right to follow is asked for again; 0 means the default.
+	// RecheckInterval is the interval at which the permission is reviewed while following. 0 means 30 s.
 	RecheckInterval time.Duration
 }
 
 func (o LogOptions) validate() error {
 	switch {
 	case o.Previous && o.Follow:
-		return invalid("what a container wrote before it was restarted is over and cannot be followed; ask for one of the two")
+		return invalid("logs of a previous container cannot be followed; use either previous or follow")
 	case o.Tail != nil && *o.Tail < 0:
-		return invalid("a tail of %d is not a number of lines; leave it out for all", *o.Tail)
+		return invalid("tail must not be negative, got %d; omit it for all lines", *o.Tail)
 	case o.Since < 0:
-		return invalid("since %s is in the future; use a duration like 5m", o.Since)
+		return invalid("since must not be negative, got %s; use a duration like 5m", o.Since)
 	}
 	return nil
 }
 
-// Logs gives out the logs of a pod, or of all pods of an application, until their end, or with
-// Follow until the context ends. After the first line an error comes too late for an answer by
-// HTTP: it is also said to out.
+// Logs writes the logs of a pod, or of all pods of an application, to out. With Follow it streams until the
+// context ends. Errors after the first line are also written to out, because the HTTP status has been sent.
 func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Sink) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -65,7 +64,7 @@ func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Sink)
 		return err
 	}
 	if ref.Namespace == "" {
-		return invalid("no namespace of %s given; name it", ref)
+		return invalid("the namespace of %s is missing; add it", ref)
 	}
 	kubeClient, err := kubernetes.NewForConfigAndClient(c.config, c.httpClient)
 	if err != nil {
@@ -95,12 +94,12 @@ func (c *Caller) Logs(ctx context.Context, ref Ref, o LogOptions, out logs.Sink)
 		out.Notify(accessErr.Message)
 		return accessErr
 	case err == nil, ctx.Err() != nil:
-		return nil // the end of the context is that of the logs
+		return nil // a canceled context is a normal end
 	case errors.Is(err, errLimitReached):
-		out.Notify(fmt.Sprintf("the logs of %s end here after %d bytes; ask for fewer lines, or for one component or container", ref, b.limits.Bytes))
+		out.Notify(fmt.Sprintf("logs of %s truncated after %d bytes; request fewer lines, or one component or container", ref, b.limits.Bytes))
 		return nil
 	case b.writeErr != nil:
-		return b.writeErr // nobody reads any more
+		return b.writeErr // the client has disconnected
 	}
 	err = toError(opReadLogs, ref, err)
 	if b.started {
@@ -117,14 +116,14 @@ func (o LogOptions) toReaderOptions(limits LogLimits) logs.Options {
 	return logs.Options{
 		Component: o.Component, Container: o.Container, Follow: o.Follow, Previous: o.Previous, Tail: tail, Since: o.Since,
 		MaxStreams: limits.Containers, MaxContainers: limits.Containers,
-		Hints: logs.Hints{SelectFewer: "choose a component or a container", OmitPrevious: "ask for what it writes now"},
+		Hints: logs.Hints{SelectFewer: "select a component or a container", OmitPrevious: "omit previous to get the current logs"},
 	}
 }
 
-// errLimitReached means that as much was given out as one reader gets.
-var errLimitReached = errors.New("enough")
+// errLimitReached means that LogLimits.Bytes is exceeded.
+var errLimitReached = errors.New("log size limit reached")
 
-// limitedOutput passes lines on, not too fast and not too many.
+// limitedOutput applies LogLimits to a sink.
 type limitedOutput struct {
 	ctx      context.Context
 	out      logs.Sink
@@ -148,7 +147,7 @@ func newLimitedOutput(ctx context.Context, out logs.Sink, l LogLimits) *limitedO
 	return &limitedOutput{ctx: ctx, out: out, limits: l, rate: rate.NewLimiter(rate.Limit(l.BytesPerSecond), l.BytesPerSecond)}
 }
 
-// WriteLine passes a line on.
+// WriteLine writes a line within the limits.
 func (b *limitedOutput) WriteLine(line logs.Line) error {
 	n := len(line.Text) + 1
 	if b.written+int64(n) > b.limits.Bytes {
@@ -157,7 +156,7 @@ func (b *limitedOutput) WriteLine(line logs.Line) error {
 	b.written += int64(n)
 	for remaining := n; remaining > 0; remaining -= b.rate.Burst() {
 		if err := b.rate.WaitN(b.ctx, min(remaining, b.rate.Burst())); err != nil {
-			<-b.ctx.Done() // the limiter knows before that it will be too late
+			<-b.ctx.Done() // WaitN fails early if the deadline would pass while waiting
 			return b.ctx.Err()
 		}
 	}
@@ -166,10 +165,11 @@ func (b *limitedOutput) WriteLine(line logs.Line) error {
 	return b.writeErr
 }
 
-// Notify passes a sentence on: it may be the API server's.
+// Notify writes a redacted message, because it may contain text of the API server.
 func (b *limitedOutput) Notify(sentence string) { b.out.Notify(redact.Text(sentence)) }
 
-// TextOutput writes lines for people: who wrote them, with times if asked for, and sentences after a #.
+// TextOutput writes plain text: each line with its pod and container and an optional timestamp, and messages
+// after a #.
 func TextOutput(w io.Writer, timestamps bool) logs.Sink { return textOutput{w, timestamps} }
 
 type textOutput struct {
@@ -187,7 +187,7 @@ func (t textOutput) WriteLine(l logs.Line) error {
 
 func (t textOutput) Notify(sentence string) { fmt.Fprintln(t, "# "+sentence) }
 
-// JSONOutput writes one object per line, for programs: a line of a log, or {"note": sentence}.
+// JSONOutput writes one JSON object per line: a log line, or {"note": message}.
 func JSONOutput(w io.Writer, timestamps bool) logs.Sink {
 	return jsonOutput{json.NewEncoder(w), timestamps}
 }
@@ -204,7 +204,7 @@ func (j jsonOutput) WriteLine(l logs.Line) error {
 	return j.Encode(l)
 }
 
-// Notify is lost when nobody reads any more, as the next line will find.
+// Notify ignores write errors; the next WriteLine returns them.
 func (j jsonOutput) Notify(sentence string) {
 	_ = j.Encode(struct {
 		Note string `json:"note"`

@@ -13,19 +13,19 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
-// ObjectOptions say what of an object is shown.
+// ObjectOptions configures Object.
 type ObjectOptions struct {
-	// ManagedFields shows who wrote to it, and when.
+	// ManagedFields includes metadata.managedFields.
 	ManagedFields bool
 }
 
-// Object reads one object of any kind, as it may be shown: without values that may be secret. Of a
-// Secret nothing but metadata is read.
+// Object gets one object of any kind and redacts values that may be secret. For a Secret it requests only
+// the metadata.
 func (c *Caller) Object(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, o ObjectOptions) (map[string]any, error) {
 	ref := Ref{Kind: resource.Resource, Namespace: namespace, Name: name}
 	parts := []string{resource.Version, resource.Resource}
 	if resource.Version == "" || resource.Resource == "" {
-		return nil, invalid("no version or resource of %s given; name both, for example v1 and pods", ref)
+		return nil, invalid("the version or resource of %s is missing; add both, for example v1 and pods", ref)
 	}
 	if err := ref.validate(append(parts, resource.Group)...); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (c *Caller) getObject(ctx context.Context, resource schema.GroupVersionReso
 
 func isSecret(r schema.GroupVersionResource) bool { return r.Group == "" && r.Resource == "secrets" }
 
-// secretMetadata is that of a Secret: the API server does not send the rest.
+// secretMetadata gets only the metadata of a Secret, so that the API server does not send its data.
 func (c *Caller) secretMetadata(ctx context.Context, namespace, name string) (*metav1.PartialObjectMetadata, error) {
 	metadataClient, err := metadata.NewForConfigAndClient(c.config, c.httpClient)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/actions"
 )
 
-// serveFakeLogs are what each container has written, or lines without an end if the tail is 7.
+// serveFakeLogs writes the logs of a container, or endless lines if the tail is 7.
 func serveFakeLogs(out http.ResponseWriter, r *http.Request, _, container string) {
 	q := r.URL.Query()
 	fmt.Fprintf(out, "2026-01-02T03:04:05.1Z begins\n2026-01-02T03:04:05.2Z %s, tail %s previous %s\n", container, q.Get("tailLines"), q.Get("previous"))
@@ -31,7 +31,7 @@ func serveFakeLogs(out http.ResponseWriter, r *http.Request, _, container string
 	}
 }
 
-// syncBuffer is safe to look at while somebody writes.
+// syncBuffer is a buffer that can be read during writes.
 type syncBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -70,10 +70,10 @@ func testLogs(w *world) {
 	w.Expect(out.text()).To(ContainSubstring("  2026-01-02T03:04:05.1Z begins"))
 	out.Reset()
 	w.Expect(w.reader.Logs(ctx, ref, actions.LogOptions{Previous: true}, actions.TextOutput(&out, true))).To(Succeed())
-	w.Expect(out.text()).To(Equal("# no container was restarted; ask for what it writes now\n"))
+	w.Expect(out.text()).To(Equal("# no container was restarted; omit previous to get the current logs\n"))
 	out.Reset()
 	w.Expect(w.reader.Logs(ctx, ref, actions.LogOptions{Limits: actions.LogLimits{Containers: 1}}, actions.TextOutput(&out, false))).To(Succeed())
-	w.Expect(out.text()).To(HaveSuffix("# read 1 of 2 containers; choose a component or a container\n"))
+	w.Expect(out.text()).To(HaveSuffix("# read 1 of 2 containers; select a component or a container\n"))
 
 	expectError(w, w.unprivileged.Logs(ctx, ref, actions.LogOptions{}, actions.TextOutput(&out, false)), actions.Forbidden, 403, `cannot get resource "appstacks"`)
 	expectError(w, w.unprivileged.Logs(ctx, w.ref("Pod", "x"), actions.LogOptions{}, actions.TextOutput(&out, false)), actions.Forbidden, 403, `cannot get resource "pods"`)
@@ -84,7 +84,7 @@ func testLogs(w *world) {
 	w.testFollowEndsWhenAccessIsRevoked(ref)
 }
 
-// testFollowEndsWhenAccessIsRevoked takes the right away from somebody who follows.
+// testFollowEndsWhenAccessIsRevoked revokes the permission of a caller that follows logs.
 func (w *world) testFollowEndsWhenAccessIsRevoked(ref actions.Ref) {
 	revoked := w.caller("former", readRules...)
 	var out syncBuffer
@@ -93,24 +93,24 @@ func (w *world) testFollowEndsWhenAccessIsRevoked(ref actions.Ref) {
 		ended <- revoked.Logs(w.Context(), ref, actions.LogOptions{Follow: true, RecheckInterval: 100 * time.Millisecond}, actions.TextOutput(&out, false))
 	}()
 	w.Eventually(out.text, "20s", "20ms").Should(ContainSubstring(", tail "))
-	w.Consistently(ended, "500ms").ShouldNot(Receive(), "who may follow is cut off")
+	w.Consistently(ended, "500ms").ShouldNot(Receive(), "the stream ended although the permission exists")
 	w.Expect(w.Delete(w.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "former"}})).To(Succeed())
 	var err error
 	w.Eventually(ended, "10s").Should(Receive(&err))
-	expectError(w, err, actions.Forbidden, 403, "you may not get pods/log in namespace "+w.NS+" any more")
+	expectError(w, err, actions.Forbidden, 403, "permission to get pods/log in namespace "+w.NS+" was revoked")
 	w.Expect(out.text()).To(HaveSuffix("# " + err.Error() + "\n"))
 }
 
-// testLogLimits reads a container that never stops writing.
+// testLogLimits reads a container with endless logs.
 func (w *world) testLogLimits(ref actions.Ref) {
 	var out syncBuffer
 	start := time.Now()
 	limits := actions.LogLimits{BytesPerSecond: 100_000, Bytes: 200_000}
 	w.Expect(w.reader.Logs(w.Context(), ref, actions.LogOptions{Tail: new(int64(7)), Component: "web", Limits: limits}, actions.TextOutput(&out, false))).To(Succeed())
 	took := time.Since(start)
-	w.Expect(out.text()).To(ContainSubstring("end here after 200000 bytes; ask for fewer lines"))
+	w.Expect(out.text()).To(ContainSubstring("truncated after 200000 bytes; request fewer lines"))
 	w.Expect(took).To(And(BeNumerically(">", 900*time.Millisecond), BeNumerically("<", 10*time.Second)))
-	w.Logf("an endless log: %d bytes in %s", len(out.text()), took.Round(time.Millisecond))
+	w.Logf("endless log: %d bytes in %s", len(out.text()), took.Round(time.Millisecond))
 }
 
 func (w *world) testFollowLogs(ref actions.Ref, pod string) {
@@ -125,11 +125,11 @@ func (w *world) testFollowLogs(ref actions.Ref, pod string) {
 		w.Eventually(out.text, "20s", "20ms").Should(ContainSubstring(", tail "))
 		stop()
 		w.Eventually(ended, "5s").Should(Receive(BeNil()))
-		w.Eventually(runtime.NumGoroutine, "10s", "50ms").Should(BeNumerically("<=", before+2), "goroutines are left behind")
+		w.Eventually(runtime.NumGoroutine, "10s", "50ms").Should(BeNumerically("<=", before+2), "leaked goroutines")
 	}
 }
 
-// testObjectsAreRedacted reads everything that has canaries in it.
+// testObjectsAreRedacted reads all objects that contain canaries.
 func testObjectsAreRedacted(w *world) {
 	const applied = `{"stringData":{"p":"canary-applied"}}`
 	in := func(name string) metav1.ObjectMeta {
@@ -158,10 +158,10 @@ func testObjectsAreRedacted(w *world) {
 	for _, o := range []struct {
 		resource schema.GroupVersionResource
 		name     string
-		has      string // what stays
+		has      string // expected content
 	}{
 		{resource("", "v1", "secrets"), "secret", `"kind":"Secret"`},
-		{resource("", "v1", "configmaps"), "config", `"app.ini":"(left out: `},
+		{resource("", "v1", "configmaps"), "config", `"app.ini":"(omitted: `},
 		{resource("", "v1", "pods"), pods.Items[0].Name, `"name":"API_TOKEN","value":"(hidden)"`},
 		{resource("apps", "v1", "deployments"), "web", `"name":"API_TOKEN","value":"(hidden)"`},
 		{resource("apps", "v1", "statefulsets"), "product-db", `"kind":"StatefulSet"`},

@@ -6,39 +6,39 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/edit"
-	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revision"
 )
 
-// RollbackOptions say where to go back to.
+// RollbackOptions configures a rollback.
 type RollbackOptions struct {
-	// Revision is its number; 0 is the newest healthy one with which something is different.
+	// Revision is the target revision; 0 means the newest healthy revision that differs.
 	Revision int64
-	// ExpectedGeneration is the generation that somebody has looked at and decided on, from a Rollback with
-	// DryRun; with another one nothing is written. 0 means any.
+	// ExpectedGeneration is the generation returned by a dry run. A rollback of any other generation is
+	// rejected. 0 means any generation.
 	ExpectedGeneration int64
 	DryRun             bool
 }
 
-// RollbackResult is what going back means, or has meant.
+// RollbackResult is the result of a rollback or of its dry run.
 type RollbackResult struct {
 	EditResult
-	// Revision is the one that was chosen.
+	// Revision is the selected target revision.
 	Revision int64     `json:"revision"`
 	Healthy  bool      `json:"healthy"`
 	Created  time.Time `json:"created"`
-	// Generation of the application that this was decided on.
+	// Generation is the generation of the application for which the rollback was computed.
 	Generation int64 `json:"generation"`
-	// Retained are the differences to the revision: what it had, and what is kept instead.
-	Retained []revisions.SpecChange `json:"stays"`
-	// Notes say what becomes of data.
+	// Retained are the fields that a rollback does not change: their value in the revision and the current value.
+	Retained []revision.SpecChange `json:"retained"`
+	// Notes describe the effect on data.
 	Notes []string `json:"notes"`
-	// UncheckedReason says why the API server has not checked a dry run.
+	// UncheckedReason is the reason why the API server has not validated a dry run.
 	UncheckedReason string `json:"unchecked,omitempty"`
 }
 
-// Rollback gives an application a spec again that it had before.
+// Rollback restores the spec of an earlier revision.
 func (c *Caller) Rollback(ctx context.Context, ref Ref, o RollbackOptions) (RollbackResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -51,7 +51,8 @@ func (c *Caller) Rollback(ctx context.Context, ref Ref, o RollbackOptions) (Roll
 		return RollbackResult{}, toError(opReadRevisions, ref, err)
 	}
 	if o.ExpectedGeneration != 0 && o.ExpectedGeneration != raw.GetGeneration() {
-		return RollbackResult{}, &Error{Conflict, fmt.Sprintf("%s was changed since you looked, so nothing was written; look at what going back means now, and decide again", ref)}
+		return RollbackResult{}, &Error{Conflict,
+			fmt.Sprintf("%s has changed since the preview and nothing was written; preview the rollback again with dryRun", ref)}
 	}
 	plan, err := history.Plan(o.Revision)
 	if err != nil {
@@ -63,11 +64,12 @@ func (c *Caller) Rollback(ctx context.Context, ref Ref, o RollbackOptions) (Roll
 		Retained: redactChanges(plan.NotableRetained()), Notes: append([]string{}, plan.Notes...),
 	}
 	if !out.Changed {
-		out.Message = fmt.Sprintf("%s has the spec of revision %d already, apart from what stays as it is; nothing to do.", ref, plan.Target.Number)
+		out.Message = fmt.Sprintf("%s already has the spec of revision %d, except for fields that a rollback does not change; nothing to do.",
+			ref, plan.Target.Number)
 		return out, nil
 	}
 	raw.Object["spec"] = plan.Spec
-	err = toError(opRollback, ref, c.writer(o.DryRun).Write(ctx, application.Title(app), raw))
+	err = toError(opRollback, ref, c.writer(o.DryRun).Write(ctx, appkind.Title(app), raw))
 	var apiErr *Error
 	switch {
 	case o.DryRun && errors.As(err, &apiErr) && apiErr.Reason == Forbidden:
@@ -75,9 +77,9 @@ func (c *Caller) Rollback(ctx context.Context, ref Ref, o RollbackOptions) (Roll
 	case err != nil:
 		return RollbackResult{}, err
 	}
-	out.Message = fmt.Sprintf("%s has the spec of revision %d again.", ref, plan.Target.Number)
+	out.Message = fmt.Sprintf("%s was rolled back to revision %d.", ref, plan.Target.Number)
 	if o.DryRun {
-		out.Message = fmt.Sprintf("%s would have the spec of revision %d again; nothing was changed.", ref, plan.Target.Number)
+		out.Message = fmt.Sprintf("%s would be rolled back to revision %d; nothing was changed.", ref, plan.Target.Number)
 	}
 	return out, nil
 }

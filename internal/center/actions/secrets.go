@@ -8,40 +8,39 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Presence is whether something exists, as far as somebody may know.
+// Presence reports whether an object exists, as far as the caller is allowed to know.
 type Presence string
 
 // Presences.
 const (
 	Present Presence = "Present"
 	Absent  Presence = "Absent"
-	// Unknown means that the caller may not know.
+	// Unknown means that the caller is not allowed to get the object.
 	Unknown Presence = "Unknown"
 )
 
-// Bounds of a question about Secrets.
+// Limits of CheckSecrets.
 const (
 	maxSecrets          = 200
 	maxConcurrentChecks = 8
 )
 
-// SecretCheck is whether a Secret exists.
+// SecretCheck reports whether a Secret exists.
 type SecretCheck struct {
 	Name     string   `json:"name"`
 	Presence Presence `json:"presence"`
-	// Message it is not known, and what to do.
-	Message string `json:"why,omitempty"`
+	// Message contains the reason and the next step if Presence is Unknown.
+	Message string `json:"message,omitempty"`
 }
 
-// CheckSecrets says which Secrets of a namespace exist, in the order of their names. Nothing but their
-// metadata is read.
+// CheckSecrets reports which Secrets of a namespace exist, sorted by name. It requests only their metadata.
 func (c *Caller) CheckSecrets(ctx context.Context, namespace string, names []string) ([]SecretCheck, error) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(names) > maxSecrets {
-		return nil, invalid("%d Secrets of namespace %s are asked about; ask about at most %d at once", len(names), namespace, maxSecrets)
+		return nil, invalid("%d Secrets of namespace %s requested; request at most %d at once", len(names), namespace, maxSecrets)
 	}
 	if namespace == "" {
-		return nil, invalid("no namespace of the Secrets given; name it")
+		return nil, invalid("the namespace of the Secrets is missing; add it")
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

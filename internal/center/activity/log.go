@@ -1,8 +1,8 @@
-// Package activity remembers what happened to applications lately: what was changed and by whom,
-// which causes came and went, and how pods were when they ended.
+// Package activity records the recent activity of applications: changes and their field managers, opened
+// and closed causes, and the last state of deleted pods.
 //
-// Safety rule: it is bounded, and says since when it reaches: that nothing is written about a time
-// before is not to be read as that nothing happened. Values that may be secret are not in it.
+// Safety rule: the log is limited in size and reports the time from which it is complete, so that missing
+// older entries are not mistaken for no activity. It contains no values that may be secret.
 package activity
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/objdiff"
 )
 
-// What happened.
+// Types of entries.
 const (
 	Created       = "Created"
 	Changed       = "Changed"
@@ -27,22 +27,22 @@ const (
 	HealthChanged = "Health"
 )
 
-// Entry is something that happened.
+// Entry is one activity of an application.
 type Entry struct {
 	Time   time.Time   `json:"time"`
-	Type   string      `json:"what"`
+	Type   string      `json:"type"`
 	Object wire.Object `json:"object"`
-	// FieldManager is who did it, as far as the API server recorded it.
-	FieldManager string                `json:"by,omitempty"`
+	// FieldManager is the field manager of the change, if the API server recorded one.
+	FieldManager string                `json:"manager,omitempty"`
 	Fields       []objdiff.FieldChange `json:"fields,omitempty"`
-	// Code and Sentence are those of a cause, or of what the health is now.
-	Code     string `json:"code,omitempty"`
-	Sentence string `json:"sentence,omitempty"`
-	// PodState is how a pod was when it ended.
-	PodState *PodState `json:"last,omitempty"`
+	// Code and Message are the code and message of a cause, or the new health and its message.
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+	// PodState is the last observed state of a deleted pod.
+	PodState *PodState `json:"podState,omitempty"`
 }
 
-// PodState is how a pod was when it was seen last.
+// PodState is the last observed state of a pod.
 type PodState struct {
 	Phase      string           `json:"phase"`
 	Reason     string           `json:"reason,omitempty"`
@@ -50,7 +50,7 @@ type PodState struct {
 	Containers []ContainerState `json:"containers,omitempty"`
 }
 
-// ContainerState is one of a pod that has ended.
+// ContainerState is the last observed state of a container.
 type ContainerState struct {
 	Name     string `json:"name"`
 	State    string `json:"state"`
@@ -59,34 +59,34 @@ type ContainerState struct {
 	Restarts int32  `json:"restarts,omitempty"`
 }
 
-// Limits of a diary.
+// Limits limits the size of a log.
 type Limits struct {
-	// PerApplication is how many entries are kept about an application, and All about all of them.
+	// PerApplication and Total are the maximum numbers of entries per application and in total.
 	PerApplication, Total int
-	// Fields is how many fields are kept of a change.
+	// Fields is the maximum number of changed fields per entry.
 	Fields int
 }
 
-// DefaultLimits are about 30 MB at most.
+// DefaultLimits limits the memory of a log to about 30 MB.
 var DefaultLimits = Limits{PerApplication: 200, Total: 50_000, Fields: 30}
 
-// Log remembers.
+// Log stores recent entries in memory.
 type Log struct {
 	clock   clock.PassiveClock
 	limits  Limits
 	started time.Time
 
 	mu      sync.Mutex
-	entries *list.List // of *note, in the order in which they were written
+	entries *list.List // of *logEntry, oldest first
 	byApp   map[string]*appLog
-	// lastDropped is when something was last forgotten of an application of which nothing is left.
+	// lastDropped is the time of the last dropped entry of applications without remaining entries.
 	lastDropped time.Time
 }
 
-// appLog are what is written about an application.
+// appLog contains the entries of an application.
 type appLog struct {
 	elements []*list.Element
-	// lastDropped is when something was last forgotten; zero if nothing was.
+	// lastDropped is the time of the last dropped entry; zero if no entry was dropped.
 	lastDropped time.Time
 }
 
@@ -95,12 +95,12 @@ type logEntry struct {
 	Entry
 }
 
-// New begins a diary.
+// New returns an empty log.
 func New(c clock.PassiveClock, limits Limits) *Log {
 	return &Log{clock: c, limits: limits, started: c.Now(), entries: list.New(), byApp: map[string]*appLog{}}
 }
 
-// Add notes what happened to an application, now unless it says when.
+// Add adds an entry. If its time is zero, Add sets the current time.
 func (d *Log) Add(app string, e Entry) {
 	if e.Time.IsZero() {
 		e.Time = d.clock.Now()
@@ -110,7 +110,7 @@ func (d *Log) Add(app string, e Entry) {
 	defer d.mu.Unlock()
 	p := d.byApp[app]
 	if p == nil {
-		p = &appLog{lastDropped: d.lastDropped} // it may have been here before
+		p = &appLog{lastDropped: d.lastDropped} // its earlier entries may have been dropped
 		d.byApp[app] = p
 	}
 	p.elements = append(p.elements, d.entries.PushBack(&logEntry{app: app, Entry: e}))
@@ -122,7 +122,7 @@ func (d *Log) Add(app string, e Entry) {
 	}
 }
 
-// drop forgets an entry, which is the oldest of its application.
+// drop removes an entry, which must be the oldest of its application.
 func (d *Log) drop(e *list.Element) {
 	n := d.entries.Remove(e).(*logEntry)
 	p := d.byApp[n.app]
@@ -134,7 +134,7 @@ func (d *Log) drop(e *list.Element) {
 	}
 }
 
-// List is what is written about an application, the newest first, and since when that is all.
+// List returns the entries of an application, newest first, and the time from which they are complete.
 func (d *Log) List(app string) (entries []Entry, since time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +151,7 @@ func (d *Log) List(app string) (entries []Entry, since time.Time) {
 	return entries, d.started
 }
 
-// Len is how much is written.
+// Len returns the number of entries.
 func (d *Log) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,12 +18,12 @@ func TestLogIsBounded(t *testing.T) {
 	d := New(c, Limits{PerApplication: 3, Total: 5, Fields: 2})
 	add := func(app string, n int) {
 		c.SetTime(c.Now().Add(time.Second))
-		d.Add(app, Entry{Type: Changed, Sentence: fmt.Sprint(n)})
+		d.Add(app, Entry{Type: Changed, Message: fmt.Sprint(n)})
 	}
 	list := func(app string) (out []string, since time.Duration) {
 		entries, s := d.List(app)
 		for _, e := range entries {
-			out = append(out, e.Sentence)
+			out = append(out, e.Message)
 		}
 		return out, s.Sub(start)
 	}
@@ -39,11 +39,11 @@ func TestLogIsBounded(t *testing.T) {
 	add("a", 2)
 	check("a", 0, "2", "1")
 	add("a", 3)
-	add("a", 4) // one too many of a
+	add("a", 4) // exceeds PerApplication
 	check("a", time.Second, "4", "3", "2")
 	add("b", 5)
 	add("b", 6)
-	add("b", 7) // one too many of all: the oldest goes
+	add("b", 7) // exceeds Total: the oldest entry is dropped
 	check("a", 2*time.Second, "4", "3")
 	check("b", 0, "7", "6", "5")
 	for n := range 20 {

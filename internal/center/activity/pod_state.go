@@ -2,7 +2,7 @@ package activity
 
 import corev1 "k8s.io/api/core/v1"
 
-// PodStateOf is how a pod is.
+// PodStateOf returns the state of a pod.
 func PodStateOf(pod *corev1.Pod) *PodState {
 	last := &PodState{Phase: string(pod.Status.Phase), Reason: pod.Status.Reason, Node: pod.Spec.NodeName}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {

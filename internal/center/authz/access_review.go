@@ -9,13 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Attributes are what a user wants to do, in the words of RBAC. An empty Namespace means all
-// namespaces, or a resource that is in none.
+// Attributes are the attributes of a request, as in RBAC. An empty Namespace means all namespaces or a
+// cluster-scoped resource.
 type Attributes struct {
 	Verb, Group, Resource, Subresource, Namespace, Name string
 }
 
-// String is "list deployments.apps in shop".
+// String returns text like "list deployments.apps in shop".
 func (a Attributes) String() string {
 	s := a.Verb + " " + a.Resource
 	if a.Group != "" {
@@ -33,9 +33,8 @@ func (a Attributes) String() string {
 	return s
 }
 
-// allNamespaces returns the question whose yes answers a as well, if there is one. Reading all of a
-// resource everywhere gives what reading it in one place gives. For other verbs no request to
-// all namespaces exists, so an authorizer may answer anything.
+// allNamespaces returns the cluster-wide request that includes this one. Only list and watch have such a
+// request; for other verbs the result of an authorizer is undefined.
 func (a Attributes) allNamespaces() (Attributes, bool) {
 	if a.Namespace == "" || a.Name != "" || (a.Verb != "list" && a.Verb != "watch") {
 		return Attributes{}, false
@@ -44,14 +43,14 @@ func (a Attributes) allNamespaces() (Attributes, bool) {
 	return a, true
 }
 
-// accessKey is one of a user. Users that no authorizer can tell apart share the answers.
+// accessKey is the cache key. Users that no authorizer can tell apart share results.
 type accessKey struct {
 	user userKey
 	Attributes
 }
 
-// Allowed tells whether the user may do this. With an error, which wraps [ErrReviewFailed], it
-// is false.
+// Allowed reports whether the user is allowed to make the request. It is false if the error, which wraps
+// [ErrReviewFailed], is not nil.
 func (r *Reviewer) Allowed(ctx context.Context, user *User, a Attributes) (bool, error) {
 	fresh := freshness{r.options.AccessTTL, r.options.AccessTTL}
 	if clusterWide, ok := a.allNamespaces(); ok {
@@ -64,13 +63,13 @@ func (r *Reviewer) Allowed(ctx context.Context, user *User, a Attributes) (bool,
 	return got.allowed, err
 }
 
-// cachedReview asks exactly this question.
+// cachedReview reviews exactly this request.
 func (r *Reviewer) cachedReview(ctx context.Context, user *User, a Attributes, fresh freshness) (reviewResult[struct{}], error) {
 	if user == nil {
 		return reviewResult[struct{}]{}, noTokenError("the request has no user")
 	}
 	if a.Verb == "" || a.Resource == "" {
-		return reviewResult[struct{}]{}, fmt.Errorf("whether %s may %s %w: verb and resource are needed", user.name, a, ErrReviewFailed)
+		return reviewResult[struct{}]{}, fmt.Errorf("permission of %s to %s %w: verb and resource are required", user.name, a, ErrReviewFailed)
 	}
 	got, from, err := r.accessCache.get(ctx, accessKey{user.key, a}, fresh, func(ctx context.Context) (struct{}, bool, error) {
 		yes, err := r.reviewAccess(ctx, user, a)
@@ -80,8 +79,8 @@ func (r *Reviewer) cachedReview(ctx context.Context, user *User, a Attributes, f
 	if err == nil {
 		return got, nil
 	}
-	if !errors.Is(err, ErrReviewFailed) { // the caller did not wait
-		err = reviewFailedError(fmt.Sprintf("whether %s may %s", user.name, a), accessReviews, err)
+	if !errors.Is(err, ErrReviewFailed) { // the caller stopped waiting
+		err = reviewFailedError(fmt.Sprintf("permission of %s to %s", user.name, a), accessReviews, err)
 	}
 	return reviewResult[struct{}]{}, err
 }
@@ -90,12 +89,12 @@ func (r *Reviewer) reviewAccess(ctx context.Context, user *User, a Attributes) (
 	ctx, cancel := context.WithTimeout(ctx, r.options.ReviewTimeout)
 	defer cancel()
 	wrapErr := func(err error) (bool, error) {
-		return false, reviewFailedError(fmt.Sprintf("whether %s may %s", user.name, a), accessReviews, err)
+		return false, reviewFailedError(fmt.Sprintf("permission of %s to %s", user.name, a), accessReviews, err)
 	}
-	if err := r.accessReviewSlots.acquire(ctx); err != nil {
+	if err := r.accessReviewSlots.Acquire(ctx, 1); err != nil {
 		return wrapErr(err)
 	}
-	defer r.accessReviewSlots.release()
+	defer r.accessReviewSlots.Release(1)
 	r.stats.accessReviews.Add(1)
 	got, err := r.accessClient.Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -109,6 +108,6 @@ func (r *Reviewer) reviewAccess(ctx context.Context, user *User, a Attributes) (
 	if err != nil {
 		return wrapErr(err)
 	}
-	// An evaluation error beside a no is an ordinary no: a binding to a role that is gone is one.
+	// Ignore EvaluationError: a RoleBinding to a deleted Role causes one.
 	return got.Status.Allowed && !got.Status.Denied, nil
 }

@@ -32,7 +32,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// world is a real API server with a center that has the documented rights and no others.
+// world is a real API server with a center that has only the documented permissions.
 type world struct {
 	plane        *controlplane.Plane
 	admin        kubernetes.Interface
@@ -52,13 +52,13 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.bindCluster(t, "center", "system:auth-delegator", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "center"})
-	w.waitForAccess(t, "the rights of the center", w.centerConfig, authorizationv1.ResourceAttributes{
+	w.waitForAccess(t, "the permissions of the center", w.centerConfig, authorizationv1.ResourceAttributes{
 		Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews",
 	}, true)
 	return w
 }
 
-// waitForAccess waits until the API server's own copy of the roles has caught up.
+// waitForAccess waits until the RBAC cache of the API server is up to date.
 func (w *world) waitForAccess(t *testing.T, description string, c *rest.Config, a authorizationv1.ResourceAttributes, want bool) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(c)
@@ -80,7 +80,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// serviceAccount makes one, with its namespace, and returns a token of it.
+// serviceAccount creates a ServiceAccount and its namespace, and returns a token.
 func (w *world) serviceAccount(t *testing.T, namespace, name string) authz.Token {
 	t.Helper()
 	must[*corev1.Namespace](t)(w.admin.CoreV1().Namespaces().Create(t.Context(),
@@ -131,8 +131,7 @@ func (w *world) bind(t *testing.T, role string, s rbacv1.Subject, namespaces ...
 	}
 }
 
-// resignToken returns the token of somebody as it would be at another time, signed by the API
-// server's own key.
+// resignToken returns a token with a different validity, signed with the key of the API server.
 func (w *world) resignToken(t *testing.T, text string, change func(claims map[string]any)) string {
 	t.Helper()
 	raw := must[[]byte](t)(os.ReadFile(filepath.Join(w.plane.Dir, "pki", "sa.key")))
@@ -159,7 +158,7 @@ func (w *world) resignToken(t *testing.T, text string, change func(claims map[st
 	return body + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// countReviews counts what the center asked the API server for since a position.
+// countReviews counts the requests of the center to the API server since a position.
 func (w *world) countReviews(t *testing.T, from audit.Position) int {
 	t.Helper()
 	events, err := w.auditLog.Since(t.Context(), w.plane.Config, from)
@@ -168,7 +167,7 @@ func (w *world) countReviews(t *testing.T, from audit.Position) int {
 	}
 	n, refused := events.By("center").Count().Total()
 	if refused > 0 {
-		t.Errorf("%d requests of the center were refused:\n%s", refused, events.By("center").Count())
+		t.Errorf("%d requests of the center were rejected:\n%s", refused, events.By("center").Count())
 	}
 	return n
 }
@@ -182,10 +181,10 @@ func TestOnAPIServer(t *testing.T) {
 	w := newWorld(t)
 	t.Run("Authenticate", w.testAuthenticate)
 	t.Run("Matrix", w.testAccessMatrix)
-	t.Run("Calls", w.testRequestCounts)
+	t.Run("RequestCounts", w.testRequestCounts)
 	t.Run("OpenStream", w.testOpenStream)
 	t.Run("CallersOwnToken", w.testConfigForCaller)
-	t.Run("Away", w.testAPIServerDown) // the last one: it ends the API server
+	t.Run("APIServerDown", w.testAPIServerDown) // must be last: it stops the API server
 }
 
 func (w *world) testAuthenticate(t *testing.T) {
@@ -209,15 +208,15 @@ func (w *world) testAuthenticate(t *testing.T) {
 		want  error
 		say   string
 	}{
-		"valid":                           {token: good},
-		"valid, signed by us":             {token: authz.NewToken(resigned)},
-		"expired":                         {authz.NewToken(expired), authz.ErrInvalidToken, "has expired"},
-		"of an account that is gone":      {gone, authz.ErrInvalidToken, "does not accept it"},
-		"of an account that was remade":   {remade, authz.ErrInvalidToken, "does not accept it"},
-		"with a forged signature":         {authz.NewToken(forged), authz.ErrInvalidToken, "does not accept it"},
-		"garbage":                         {authz.NewToken("garbage"), authz.ErrInvalidToken, "does not accept it"},
-		"made for somebody else":          {authz.NewToken(w.tokenText(t, "people", "alice", "vault")), authz.ErrInvalidToken, "does not accept it"},
-		"none, which is not as anonymous": {authz.Token{}, authz.ErrNoToken, "kubectl create token"},
+		"valid":                     {token: good},
+		"valid, signed by the test": {token: authz.NewToken(resigned)},
+		"expired":                   {authz.NewToken(expired), authz.ErrInvalidToken, "has expired"},
+		"deleted ServiceAccount":    {gone, authz.ErrInvalidToken, "does not accept it"},
+		"recreated ServiceAccount":  {remade, authz.ErrInvalidToken, "does not accept it"},
+		"forged signature":          {authz.NewToken(forged), authz.ErrInvalidToken, "does not accept it"},
+		"malformed":                 {authz.NewToken("garbage"), authz.ErrInvalidToken, "does not accept it"},
+		"other audience":            {authz.NewToken(w.tokenText(t, "people", "alice", "vault")), authz.ErrInvalidToken, "does not accept it"},
+		"no token":                  {authz.Token{}, authz.ErrNoToken, "kubectl create token"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -235,17 +234,17 @@ func (w *world) testAuthenticate(t *testing.T) {
 				}
 			}
 			if got := r.Stats(); !tc.token.IsEmpty() && (got.TokenReviews != 1 || got.Cached != 1) {
-				t.Errorf("got %+v, want one review and one kept answer", got)
+				t.Errorf("got %+v, want one review and one cached result", got)
 			}
 		})
 	}
 	t.Run("with audiences", func(t *testing.T) {
 		r, _ := newReviewer(t, w.centerConfig, authz.Options{Audiences: []string{"center"}})
 		if _, err := r.Authenticate(t.Context(), authz.NewToken(w.tokenText(t, "people", "alice", "center"))); err != nil {
-			t.Errorf("made for us: %v", err)
+			t.Errorf("token for the center: %v", err)
 		}
 		if _, err := r.Authenticate(t.Context(), good); !errors.Is(err, authz.ErrInvalidToken) {
-			t.Errorf("made for the API server: %v", err)
+			t.Errorf("token for the API server: %v", err)
 		}
 	})
 }
@@ -257,7 +256,8 @@ func (w *world) testRequestCounts(t *testing.T) {
 	})
 	w.bindCluster(t, "calls-everywhere", "calls-reader", subject("calls", "everywhere"))
 	w.bind(t, "calls-reader", subject("calls", "some"), "calls", "calls-2", "calls-3", "calls-4", "calls-5")
-	w.waitForAccess(t, "the rights of some", w.impersonate("calls", "some"), authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: "calls-5"}, true)
+	w.waitForAccess(t, "the permissions of some", w.impersonate("calls", "some"),
+		authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: "calls-5"}, true)
 
 	var page []authz.Scope
 	for i := range 1000 {
@@ -267,14 +267,14 @@ func (w *world) testRequestCounts(t *testing.T) {
 	}
 	cases := map[string]struct {
 		token authz.Token
-		want  int // requests the first time: the token, three for all namespaces, one per scope
+		want  int // requests of the first time: the token, three cluster-wide scopes, one per scope
 		sees  int
-		// Requests of a round of two streams: the token, three for all namespaces, one per scope
-		// that is seen and 200 of the others. Both ask about the same ones.
+		// Requests of a re-check of two streams: the token, three cluster-wide scopes, one per
+		// allowed scope and 200 of the others. Both streams share them.
 		wantRound int
 	}{
-		"reader of everything": {clusterReader, 1 + 3, 3000, 1 + 3},
-		"tenant of four":       {tenant, 1 + 3 + 3000, 12, 1 + 3 + 12 + 200},
+		"cluster-wide reader":       {clusterReader, 1 + 3, 3000, 1 + 3},
+		"tenant of four namespaces": {tenant, 1 + 3 + 3000, 12, 1 + 3 + 12 + 200},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -297,19 +297,19 @@ func (w *world) testRequestCounts(t *testing.T) {
 				}
 				got := w.countReviews(t, from)
 				if got != want || seen != tc.sees {
-					t.Errorf("time %d: got %d requests and %d scopes seen, want %d and %d", round+1, got, seen, want, tc.sees)
+					t.Errorf("time %d: got %d requests and %d allowed scopes, want %d and %d", round+1, got, seen, want, tc.sees)
 				}
-				t.Logf("time %d: 3,000 scopes of 1,000 namespaces: %d requests, %s, %d seen", round+1, got, took.Round(time.Millisecond), seen)
+				t.Logf("time %d: 3,000 scopes of 1,000 namespaces: %d requests, %s, %d allowed", round+1, got, took.Round(time.Millisecond), seen)
 			}
 			from := w.markAuditLog(t)
 			eventually(t, "the timers of the streams", func() bool { return clock.Waiters() == 2 })
 			clock.Step(30 * time.Second)
-			eventually(t, "a round of both streams", func() bool { return clock.Waiters() == 2 })
+			eventually(t, "a re-check of both streams", func() bool { return clock.Waiters() == 2 })
 			got := w.countReviews(t, from)
 			if got != tc.wantRound {
-				t.Errorf("a round of two streams: got %d requests, want %d", got, tc.wantRound)
+				t.Errorf("a re-check of two streams: got %d requests, want %d", got, tc.wantRound)
 			}
-			t.Logf("a round of two streams: %d requests", got)
+			t.Logf("a re-check of two streams: %d requests", got)
 		})
 	}
 }
@@ -322,12 +322,12 @@ func (w *world) testConfigForCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(config.CertData) > 0 || len(config.KeyData) > 0 || config.CertFile != "" {
-		t.Error("it has the certificate of the center")
+		t.Error("it contains the certificate of the center")
 	}
 	got := must[*authenticationv1.SelfSubjectReview](t)(kubernetes.NewForConfigOrDie(config).AuthenticationV1().SelfSubjectReviews().
 		Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}))
 	if name := got.Status.UserInfo.Username; name != "system:serviceaccount:own:carol" {
-		t.Errorf("it asks as %q", name)
+		t.Errorf("it sends requests as %q", name)
 	}
 }
 
@@ -335,7 +335,8 @@ func (w *world) testAPIServerDown(t *testing.T) {
 	known, unknown := w.serviceAccount(t, "away", "dave"), w.serviceAccount(t, "away", "erin")
 	w.bind(t, "view", subject("away", "dave"), "away")
 	right := authz.Attributes{Verb: "list", Resource: "pods", Namespace: "away"}
-	w.waitForAccess(t, "the right of dave", w.impersonate("away", "dave"), authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: "away"}, true)
+	w.waitForAccess(t, "the permission of dave", w.impersonate("away", "dave"),
+		authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: "away"}, true)
 
 	r, clock := newReviewer(t, w.centerConfig, authz.Options{ReviewTimeout: time.Second, DecisionTimeout: time.Second})
 	user, err := r.Authenticate(t.Context(), known)
@@ -354,32 +355,32 @@ func (w *world) testAPIServerDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Authenticate(t.Context(), unknown); !errors.Is(err, authz.ErrReviewFailed) || errors.Is(err, authz.ErrInvalidToken) {
-		t.Errorf("an unknown token: %v", err)
+		t.Errorf("unknown token: %v", err)
 	} else {
-		t.Logf("told: %v", err)
+		t.Logf("error: %v", err)
 	}
 	if viewer.Allows(there) {
-		t.Error("what was never decided is seen")
+		t.Error("an undecided scope is allowed")
 	}
 	clock.Step(31 * time.Second)
 	if _, err := r.Authenticate(t.Context(), known); !errors.Is(err, authz.ErrReviewFailed) {
-		t.Errorf("a known token after 31 s: %v", err)
+		t.Errorf("known token after 31 s: %v", err)
 	}
 	if yes, err := r.Allowed(t.Context(), user, right); yes || !errors.Is(err, authz.ErrReviewFailed) {
-		t.Errorf("a kept right after 31 s: %t, %v", yes, err)
+		t.Errorf("cached review after 31 s: %t, %v", yes, err)
 	}
 	clock.Step(30 * time.Second)
 	if viewer.Allows(here) {
-		t.Error("seen after 61 s")
+		t.Error("allowed after 61 s")
 	}
 	eventually(t, "the end of the stream", func() bool { return signaled(viewer.Revoked()) })
 	if !errors.Is(viewer.Err(), authz.ErrReviewFailed) {
 		t.Errorf("got %v", viewer.Err())
 	}
-	t.Logf("told: %v", viewer.Err())
+	t.Logf("error: %v", viewer.Err())
 	if ctx, cancel := context.WithTimeout(t.Context(), time.Second); viewer.Prefetch(ctx, []authz.Scope{there}) == nil {
 		cancel()
-		t.Error("an ended sight decides")
+		t.Error("a terminated viewer allows access")
 	} else {
 		cancel()
 	}

@@ -2,12 +2,11 @@ package authz
 
 import "k8s.io/client-go/rest"
 
-// ConfigFor returns access to the API server with the caller's own token and nothing of the
-// center's identity: for writes, logs and everything else that the API server should decide and
-// its audit log should show as done by the caller.
+// ConfigFor returns a client configuration with the caller's token and no credentials of the center. Use it
+// for writes, logs and every other request that the API server authorizes and audits as the caller.
 func (r *Reviewer) ConfigFor(token Token) (*rest.Config, error) {
 	if token.IsEmpty() {
-		return nil, noTokenError("the request has none") // without a token it would ask as system:anonymous
+		return nil, noTokenError("the request has none") // without a token the request would run as system:anonymous
 	}
 	c := rest.CopyConfig(r.anonymousConfig)
 	c.BearerToken = token.text()
@@ -16,8 +15,7 @@ func (r *Reviewer) ConfigFor(token Token) (*rest.Config, error) {
 
 func anonymousConfig(config *rest.Config) *rest.Config {
 	c := rest.AnonymousClientConfig(config)
-	// A limit that all callers share would let them wait for each other; the API server has one
-	// per user.
+	// A shared client-side rate limit would let callers block each other; the API server limits per user.
 	c.QPS, c.Burst, c.RateLimiter = -1, 0, nil
 	return c
 }

@@ -1,53 +1,50 @@
-// Package authz answers two questions for the application center: who is asking, and what
-// may they see. The center itself may watch nearly everything, so this package is all that
-// keeps one user from seeing what only another one may.
+// Package authz authenticates the callers of the application center and reviews their access. The
+// center itself can watch nearly all resources, so only this package prevents a user from seeing objects
+// without permission.
 //
-//	Authorization: Bearer ──► TokenReview ──► User ──► SubjectAccessReview ──► Scope: yes | no
-//	                            └────────── kept for a short time ───────────────┘
-//	open stream ──► Sight ──► asked again every 30 s ──► Changed | Revoked
+//	Authorization: Bearer ──► TokenReview ──► User ──► SubjectAccessReview ──► Scope: allowed | denied
+//	                            └──────────────── cached ────────────────────┘
+//	open stream ──► Viewer ──► re-checked every 30 s ──► Changed | Revoked
 //
-// # What a user sees
+// # Scopes
 //
-// A [Scope] is a resource in a namespace, and seeing it means being allowed to list it there.
-// Who may list a resource in all namespaces gets each of them by one request to the API server,
-// whatever authorizer is in use, so this is asked first and a yes makes the questions per
-// namespace needless. Nothing else is concluded from an answer: a right on "*" may mean all
-// resources to one authorizer and something else to another.
+// A [Scope] is a resource in a namespace. A user sees the scope if the user is allowed to list the resource
+// there. Permission to list a resource in all namespaces includes each namespace with any authorizer, so the
+// cluster-wide scope is reviewed first and, if allowed, replaces the reviews per namespace. No other
+// conclusion is drawn: a rule on "*" means all resources for one authorizer and not for another.
 //
-// SelfSubjectRulesReview lists all rights in a namespace at once, but only those of whoever asks,
-// and it is documented as incomplete and not meant for decisions. So there is one review per
-// question, and the cost is kept down otherwise: n namespaces and k kinds cost k reviews for who
-// may list everywhere and at most k+n*k for others, once in 30 s for all requests of a user
-// together. A caller with many namespaces should prefetch the kinds of applications first, and
-// the kinds below them only in the namespaces that turned out to be seen.
+// SelfSubjectRulesReview returns all rules of a namespace at once, but only for the client itself, and is
+// documented as incomplete and unsuited for decisions. So there is one review per scope: n namespaces and
+// k kinds take k reviews for users with cluster-wide permissions and at most k+n*k for others, once in 30 s
+// for all requests of a user together. With many namespaces, prefetch the kinds of applications first and
+// the other kinds only in the namespaces that the user sees.
 //
-// On an open stream every yes is asked again in every round, because it may have been taken
-// away. A no is asked again too, but at most Options.DeniedPerRecheck of them in a round, oldest
-// first: a right that was given may be noticed late, one that was taken away may not.
+// A re-check of an open stream reviews every allowed scope, because the access may have been
+// revoked. It reviews at most Options.DeniedPerRecheck denied scopes, oldest first: a delay is acceptable
+// for granted access, not for revoked access.
 //
-// # How long a right that was taken away still works
+// # Delay of revoked access
 //
-// A single request uses answers of at most 30 s of age (TokenTTL, AccessTTL), counted from the
-// moment the API server was asked.
+// A single request uses results of at most 30 s of age (TokenTTL, AccessTTL), counted from the
+// start of the review.
 //
-//	open stream:   10 s  MaxSharedAge: an answer is at most this old when a Sight takes it
-//	             + 30 s  RecheckInterval: the next round begins
-//	             + 20 s  what is left of StaleAfter for the round: the answer is replaced by then
-//	             = 60 s  StaleAfter: a yes of this age is none, and the Sight closes
+//	open stream:   10 s  MaxSharedAge: maximum age of a result when a Viewer takes it
+//	             + 30 s  RecheckInterval: the next re-check starts
+//	             + 20 s  the rest of StaleAfter, for the re-check
+//	             = 60 s  StaleAfter: an allowed result of this age expires, and the Viewer ends
 //
-// The last line does not depend on the others: [Sight.Sees] looks at the age itself. The usual
-// case is 30 to 40 s and the time that the reviews take. The API server adds what it keeps
-// itself, which this package cannot shorten: 10 s for a token that it has found valid, nothing
-// for RBAC, and for an authorization webhook what its configuration says.
+// The last line does not depend on the others: [Viewer.Allows] checks the age. The delay is usually 30 to
+// 40 s plus the duration of the reviews. The API server has its own caches, which add to the delay: 10 s for
+// a valid token, nothing for RBAC, and the configured TTL for an authorization webhook.
 //
-// # Rights that the center needs
+// # Permissions of the center
 //
-// create on tokenreviews.authentication.k8s.io and subjectaccessreviews.authorization.k8s.io,
-// as the ClusterRole system:auth-delegator gives them. Without them nobody sees anything. The
-// manifests of the center carry the role, there are no markers here: those of this repository
-// belong to the operator.
+// create on tokenreviews.authentication.k8s.io and subjectaccessreviews.authorization.k8s.io, as granted by
+// the ClusterRole system:auth-delegator. Without them every request is denied. The manifests of the center
+// bind the ClusterRole; there are no RBAC markers here, because the markers of this repository generate the
+// role of the operator.
 //
-// Safety rule: what cannot be checked is not shown. An error is never a yes, is never kept, and
-// a yes is never older than StaleAfter. A token is kept as a hash, and no error, log line or
-// formatted value has it.
+// Safety rule: a failed review denies access. An error never counts as allowed and is never cached, and no
+// allowed result is older than StaleAfter. A token is stored as a hash, and no error, log line or formatted
+// value contains it.
 package authz

@@ -1,7 +1,7 @@
 package authz
 
-// Reveal is for tests alone: the package has no way to get the text out.
+// Reveal is only for tests: the package does not export the text of a token.
 func Reveal(t Token) string { return t.text() }
 
-// SameUser tells whether two users share answers.
+// SameUser reports whether two users share reviews.
 func SameUser(a, b *User) bool { return a.key == b.key }

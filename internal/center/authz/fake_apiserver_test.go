@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -19,13 +21,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/authz"
 )
 
-// fakeAPIServer plays an API server that misbehaves on request. What the real one answers is tested
-// against the real one.
+// fakeAPIServer simulates a misbehaving API server. Other tests use a real API server.
 type fakeAPIServer struct {
 	mu                sync.Mutex
-	down              *metav1.Status // answered to everything when set
-	accessReviewsOnly bool           // to questions about rights alone
-	hang              chan struct{}  // when set, nothing is answered before it is closed
+	down              *metav1.Status // response to all requests if set
+	accessReviewsOnly bool           // applies down only to access reviews
+	hang              chan struct{}  // if set, requests block until it is closed
 	reviewToken       func(string) authenticationv1.TokenReviewStatus
 	reviewAccess      func(authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus
 
@@ -106,7 +107,7 @@ func (s *fakeAPIServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if down != nil && (!accessReviewsOnly || !isTokenReview) {
 		down := *down
 		if isTokenReview {
-			down.Message += " " + review.Spec.Token // as a careless webhook might
+			down.Message += " " + review.Spec.Token // as a careless webhook could do
 		}
 		response, code = down, int(down.Code)
 	}
@@ -118,11 +119,11 @@ func (s *fakeAPIServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func apiStatus(code int32, reason metav1.StatusReason) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: "no, not this",
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: "rejected by the test",
 	}
 }
 
-// newReviewer has a clock that only the test moves.
+// newReviewer returns a Reviewer with a fake clock.
 func newReviewer(t testing.TB, config *rest.Config, o authz.Options) (*authz.Reviewer, *clocktesting.FakeClock) {
 	t.Helper()
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -136,16 +137,13 @@ func newReviewer(t testing.TB, config *rest.Config, o authz.Options) (*authz.Rev
 	return r, clock
 }
 
-// eventually polls, because a round runs in the background.
+// eventually polls, because re-checks run in the background.
 func eventually(t testing.TB, description string, ok func() bool) {
 	t.Helper()
-	for range 1000 {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	poll := func(context.Context) (bool, error) { return ok(), nil }
+	if err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, 10*time.Second, true, poll); err != nil {
+		t.Fatalf("waited 10 s for: %s", description)
 	}
-	t.Fatalf("waited 10 s for: %s", description)
 }
 
 func signaled(c <-chan struct{}) bool {

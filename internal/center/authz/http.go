@@ -8,27 +8,26 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// errorResponse is the one shape of errors of the center's API.
+// errorResponse is the body of every error response of the center's API.
 type errorResponse struct {
 	Kind    string `json:"kind"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Reasons in answers to requests that were not let through.
+// Reasons of rejected requests.
 const (
 	ReasonUnauthenticated = "Unauthenticated"
 	ReasonUnavailable     = "Unavailable"
 )
 
-// Middleware lets requests through whose token is valid, with the caller in the context, see
-// [FromContext].
+// Middleware rejects requests without a valid token. It adds the caller to the context of other requests;
+// see [FromContext].
 //
-// The token comes in the header Authorization and nowhere else. A browser sends a cookie by
-// itself, also when another site made it ask, so a cookie would need a defence against forged
-// requests. A query parameter ends up in the logs of proxies, in the history of the browser and
-// in the Referer of the next page. Streams are read with fetch, which can send a header, and not
-// with EventSource, which cannot.
+// Only the Authorization header is accepted. A browser sends cookies automatically, also for requests from
+// other sites, so a cookie would need CSRF protection. A query parameter would appear in proxy logs, in the
+// browser history and in the Referer header. Clients read streams with fetch, because EventSource cannot
+// send headers.
 func (r *Reviewer) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		token, err := ParseHeader(req.Header.Values("Authorization"))
@@ -42,13 +41,13 @@ func (r *Reviewer) Middleware(next http.Handler) http.Handler {
 			return
 		}
 		req = req.Clone(NewContext(req.Context(), user, token))
-		req.Header.Del("Authorization") // nobody behind can log it or pass it on by accident
+		req.Header.Del("Authorization") // later handlers must not log or forward it
 		next.ServeHTTP(w, req)
 	})
 }
 
-// WriteAuthError answers a request whose caller is not known or could not be checked: with 401 for
-// [ErrNoToken] and [ErrInvalidToken], with 503 for everything else.
+// WriteAuthError rejects a request: with 401 for [ErrNoToken] and [ErrInvalidToken], and with 503 for all
+// other errors.
 func WriteAuthError(w http.ResponseWriter, req *http.Request, err error) {
 	h := w.Header()
 	switch {
@@ -59,13 +58,13 @@ func WriteAuthError(w http.ResponseWriter, req *http.Request, err error) {
 		h.Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		writeError(w, http.StatusUnauthorized, ReasonUnauthenticated, err.Error())
 	default:
-		// The cause names addresses inside the cluster, and whoever asks may be anybody.
+		// The cause contains addresses inside the cluster, and the caller is not authenticated.
 		if req.Context().Err() == nil {
-			klog.FromContext(req.Context()).Error(err, "Could not check a caller")
+			klog.FromContext(req.Context()).Error(err, "Could not review the access of a caller")
 		}
 		h.Set("Retry-After", "5")
 		writeError(w, http.StatusServiceUnavailable, ReasonUnavailable,
-			"the token and its rights cannot be checked now, so nothing is shown; try again in some seconds, and if it stays so, look at the log of the center")
+			"the token and its permissions cannot be checked now; try again in a few seconds; if the error persists, check the log of the center")
 	}
 }
 
@@ -75,6 +74,6 @@ func writeError(w http.ResponseWriter, code int, reason, message string) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	// Who has gone does not read it.
+	// This fails only if the client has disconnected.
 	_ = json.NewEncoder(w).Encode(errorResponse{Kind: "Error", Reason: reason, Message: message})
 }

@@ -23,31 +23,31 @@ func TestMiddleware(t *testing.T) {
 		wantCode  int
 		wantAuth  string
 		wantRetry string
-		wantBody  answer // the message is a part of it
+		wantBody  answer // the message is a substring
 	}{
 		"valid": {header: http.Header{"Authorization": {"Bearer good"}}, wantCode: 200},
 		"none": {
 			wantCode: 401, wantAuth: "Bearer",
 			wantBody: answer{"Error", "Unauthenticated", "kubectl create token"},
 		},
-		"not valid": {
+		"invalid token": {
 			header: http.Header{"Authorization": {"Bearer bad"}}, wantCode: 401, wantAuth: `Bearer error="invalid_token"`,
 			wantBody: answer{"Error", "Unauthenticated", "kubectl create token"},
 		},
-		"in the query": {
+		"token in the query": {
 			target: "/?token=good&access_token=good", wantCode: 401, wantAuth: "Bearer",
-			wantBody: answer{"Error", "Unauthenticated", "no header Authorization"},
+			wantBody: answer{"Error", "Unauthenticated", "no Authorization header"},
 		},
-		"in a cookie": {
+		"token in a cookie": {
 			header: http.Header{"Cookie": {"token=good; Authorization=good"}}, wantCode: 401, wantAuth: "Bearer",
-			wantBody: answer{"Error", "Unauthenticated", "no header Authorization"},
+			wantBody: answer{"Error", "Unauthenticated", "no Authorization header"},
 		},
-		"in the header of a proxy": {
+		"token in a proxy header": {
 			header:   http.Header{"X-Forwarded-User": {"alice"}, "X-Remote-User": {"alice"}, "Proxy-Authorization": {"Bearer good"}},
 			wantCode: 401, wantAuth: "Bearer",
-			wantBody: answer{"Error", "Unauthenticated", "no header Authorization"},
+			wantBody: answer{"Error", "Unauthenticated", "no Authorization header"},
 		},
-		"cannot be checked": {
+		"failed review": {
 			header: http.Header{"Authorization": {"Bearer good"}}, down: true, wantCode: 503, wantRetry: "5",
 			wantBody: answer{"Error", "Unavailable", "try again"},
 		},
@@ -74,7 +74,7 @@ func TestMiddleware(t *testing.T) {
 					t.Errorf("got caller %v, %t", user, ok)
 				}
 				if got := req.Header.Get("Authorization"); got != "" {
-					t.Error("the handler gets the header")
+					t.Error("the handler receives the Authorization header")
 				}
 			}))
 			if tc.target == "" {
@@ -112,7 +112,7 @@ func TestMiddleware(t *testing.T) {
 				t.Errorf("body (-want +got):\n%s", diff)
 			}
 			if strings.Contains(string(body), s.config.Host) || strings.Contains(string(body), "127.0.0.1") {
-				t.Errorf("the answer names the API server: %s", body)
+				t.Errorf("the response contains the address of the API server: %s", body)
 			}
 		})
 	}
@@ -120,9 +120,9 @@ func TestMiddleware(t *testing.T) {
 
 func TestContextWithoutCaller(t *testing.T) {
 	if _, _, ok := authz.FromContext(t.Context()); ok {
-		t.Error("there is a caller")
+		t.Error("the context has a caller")
 	}
 	if _, _, ok := authz.FromContext(authz.NewContext(t.Context(), nil, authz.NewToken("x"))); ok {
-		t.Error("nobody is a caller")
+		t.Error("an empty user is accepted as a caller")
 	}
 }

@@ -18,8 +18,8 @@ import (
 
 const appsGroup = "apps.holdfast.dev"
 
-// impersonate acts as a service account, built from its name alone and not from what the
-// package under test has found out about it.
+// impersonate returns a configuration that impersonates a ServiceAccount, built from its name only and not from
+// results of the package under test.
 func (w *world) impersonate(namespace, name string) *rest.Config {
 	c := rest.CopyConfig(w.plane.Config)
 	c.Impersonate = rest.ImpersonationConfig{
@@ -29,8 +29,8 @@ func (w *world) impersonate(namespace, name string) *rest.Config {
 	return c
 }
 
-// createServiceAccounts gives twenty service accounts rights of every kind. Those in team have what the
-// group of their namespace has.
+// createServiceAccounts creates twenty ServiceAccounts with all kinds of permissions. The accounts in team have
+// the permissions of the group of their namespace.
 func (w *world) createServiceAccounts(t *testing.T) map[[2]string]authz.Token {
 	rule := func(verbs, groups, resources []string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{Verbs: verbs, APIGroups: groups, Resources: resources, ResourceNames: names}
@@ -59,7 +59,7 @@ func (w *world) createServiceAccounts(t *testing.T) map[[2]string]authz.Token {
 	}
 	type binding struct {
 		role       string
-		namespaces []string // none: everywhere
+		namespaces []string // empty: cluster-wide
 	}
 	accounts := []struct {
 		namespace, name string
@@ -103,7 +103,7 @@ func (w *world) createServiceAccounts(t *testing.T) map[[2]string]authz.Token {
 	return tokens
 }
 
-// allAttributes are fifty questions: what can be listed in four namespaces and everywhere, and others.
+// allAttributes returns fifty requests: lists in four namespaces and cluster-wide, and others.
 func allAttributes() []authz.Attributes {
 	var all []authz.Attributes
 	for _, ns := range []string{"m-a", "m-b", "m-c", "m-d", "m-never-made", ""} {
@@ -131,17 +131,18 @@ func allAttributes() []authz.Attributes {
 	)
 }
 
-// testAccessMatrix holds every answer against what the API server says to the user itself: to a question
-// in the user's name and, for what can be listed, to the request.
+// testAccessMatrix compares every result with the API server: with a SelfSubjectAccessReview as the user and, for
+// lists, with the list request.
 func (w *world) testAccessMatrix(t *testing.T) {
 	tokens, questions := w.createServiceAccounts(t), allAttributes()
 	if len(tokens) != 20 || len(questions) != 50 {
-		t.Fatalf("got %d users and %d questions, want 20 and 50", len(tokens), len(questions))
+		t.Fatalf("got %d users and %d requests, want 20 and 50", len(tokens), len(questions))
 	}
 	w.waitForAccess(t, "the last binding", w.impersonate("m-solo", "nobody"),
 		authorizationv1.ResourceAttributes{Verb: "list", Resource: "services", Namespace: "m-d"}, true)
-	// The controller-manager puts view together from other roles.
-	w.waitForAccess(t, "the role view", w.impersonate("m-solo", "viewer"), authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"}, true)
+	// The controller-manager aggregates the ClusterRole view from other roles.
+	w.waitForAccess(t, "the ClusterRole view", w.impersonate("m-solo", "viewer"),
+		authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"}, true)
 	r, _ := newReviewer(t, w.centerConfig, authz.Options{})
 	var yes, no, requests int
 	for account, token := range tokens {
@@ -170,7 +171,7 @@ func (w *world) testAccessMatrix(t *testing.T) {
 			}
 			want := expected.Status.Allowed
 			if got, err := r.Allowed(t.Context(), user, a); got != want || err != nil {
-				t.Errorf("%s may %s: got %t, %v; the API server says %t", account[1], a, got, err, want)
+				t.Errorf("permission of %s to %s: got %t, %v; the API server returns %t", account[1], a, got, err, want)
 			}
 			if want {
 				yes++
@@ -181,21 +182,21 @@ func (w *world) testAccessMatrix(t *testing.T) {
 				continue
 			}
 			if got := viewer.Allows(authz.Scope{Group: a.Group, Resource: a.Resource, Namespace: a.Namespace}); got != want {
-				t.Errorf("%s sees %s: got %t; the API server says %t", account[1], a, got, want)
+				t.Errorf("%s sees %s: got %t; the API server returns %t", account[1], a, got, want)
 			}
 			if a.Group == appsGroup {
-				continue // not served here: everybody gets NotFound
+				continue // not served here: NotFound for all users
 			}
 			requests++
 			_, err = client.Resource(schema.GroupVersionResource{Group: a.Group, Version: "v1", Resource: a.Resource}).
 				Namespace(a.Namespace).List(t.Context(), metav1.ListOptions{})
 			if got := err == nil; got != want || (err != nil && !apierrors.IsForbidden(err)) {
-				t.Errorf("%s did %s: %v; want allowed %t", account[1], a, err, want)
+				t.Errorf("%s requested %s: %v; want allowed %t", account[1], a, err, want)
 			}
 		}
 	}
 	if yes < 100 || no < 100 {
-		t.Errorf("got %d yes and %d no: too few of one to show anything", yes, no)
+		t.Errorf("got %d allowed and %d denied: too few for a meaningful test", yes, no)
 	}
-	t.Logf("%d answers: %d yes, %d no; %d of them held against real requests; %+v", yes+no, yes, no, requests, r.Stats())
+	t.Logf("%d results: %d allowed, %d denied; %d of them compared with real requests; %+v", yes+no, yes, no, requests, r.Stats())
 }

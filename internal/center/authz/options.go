@@ -9,42 +9,41 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options says how long answers hold and how much may be asked at once. The zero value of a
-// field means its default; the package comment says how the durations add up.
+// Options configures cache durations and concurrency. A zero field means its default; the package comment
+// explains how the durations add up.
 type Options struct {
-	// Clock is for tests; nil means the clock of the machine.
+	// Clock is for tests. Default: the system clock.
 	Clock clock.Clock
-	// Audiences are those a token must be made for; empty means those of the API server. With
-	// others, the caller's token cannot be used for writes and logs, see [Reviewer.ConfigFor].
+	// Audiences are the accepted audiences of a token. Default: the audiences of the API server. With others,
+	// the caller's token cannot be used for writes and logs; see [Reviewer.ConfigFor].
 	Audiences []string
 
-	// TokenTTL is how long a token that was found valid is taken as valid: 30 s.
+	// TokenTTL is how long a valid token is cached: 30 s.
 	TokenTTL time.Duration
-	// InvalidTokenTTL is the same for one that was refused: 10 s.
+	// InvalidTokenTTL is how long an invalid token is cached: 10 s.
 	InvalidTokenTTL time.Duration
-	// AccessTTL is how long an answer about a right is kept: 30 s.
+	// AccessTTL is how long an access review is cached: 30 s.
 	AccessTTL time.Duration
-	// MaxTokens and MaxAccessReviews bound what is kept of each; the least used goes first. 10,000
-	// tokens and 50,000 answers.
+	// MaxTokens and MaxAccessReviews are the sizes of the LRU caches: 10,000 and 50,000.
 	MaxTokens, MaxAccessReviews int
 
-	// ReviewTimeout bounds one review: 10 s.
+	// ReviewTimeout is the timeout of one review: 10 s.
 	ReviewTimeout time.Duration
-	// MaxConcurrentReviews is how many reviews the API server gets at once: 16 about tokens, 16 about rights.
-	// One Sight uses at most half of the latter.
+	// MaxConcurrentReviews limits the concurrent reviews of known tokens, of unknown tokens and of
+	// access, each: 16. One Viewer uses at most half of the access reviews.
 	MaxConcurrentReviews int
 
-	// RecheckInterval is how often an open stream is checked again: 30 s.
+	// RecheckInterval is how often an open stream is re-checked: 30 s.
 	RecheckInterval time.Duration
-	// MaxSharedAge is how old an answer may be that an open stream takes from another one: 10 s.
+	// MaxSharedAge is the maximum age of a cached result that an open stream takes: 10 s.
 	MaxSharedAge time.Duration
-	// StaleAfter is the age at which a yes is none any more: 60 s.
+	// StaleAfter is the age at which an allowed result expires: 60 s.
 	StaleAfter time.Duration
-	// RetryInterval is how soon a failed check is repeated: 5 s.
+	// RetryInterval is the delay after a failed re-check: 5 s.
 	RetryInterval time.Duration
-	// DecisionTimeout bounds how long [Sight.Sees] waits for a scope nobody prefetched: 2 s.
+	// DecisionTimeout limits how long [Viewer.Allows] waits for a scope without a decision: 2 s.
 	DecisionTimeout time.Duration
-	// DeniedPerRecheck bounds how many refused scopes are asked about again in a round: 200.
+	// DeniedPerRecheck limits the denied scopes of one re-check: 200.
 	DeniedPerRecheck int
 }
 
@@ -74,25 +73,26 @@ func (o *Options) validate() error {
 		o.RetryInterval, o.DecisionTimeout,
 	} {
 		if d < 0 {
-			return fmt.Errorf("access: duration %s is negative; leave it out for the default", d)
+			return fmt.Errorf("authz: duration %s is negative; omit it for the default", d)
 		}
 	}
 	for _, n := range []int{o.MaxTokens, o.MaxAccessReviews, o.MaxConcurrentReviews, o.DeniedPerRecheck} {
 		if n < 0 {
-			return fmt.Errorf("access: bound %d is negative; leave it out for the default", n)
+			return fmt.Errorf("authz: limit %d is negative; omit it for the default", n)
 		}
 	}
 	if o.recheckTimeout() <= 0 {
-		return fmt.Errorf("access: StaleAfter %s leaves no time for a round after RecheckEvery %s and SharedFor %s; make it longer",
+		return fmt.Errorf("authz: StaleAfter %s leaves no time for a re-check after RecheckInterval %s and MaxSharedAge %s; increase StaleAfter",
 			o.StaleAfter, o.RecheckInterval, o.MaxSharedAge)
 	}
 	if o.TokenTTL >= o.StaleAfter || o.AccessTTL >= o.StaleAfter {
-		return errors.New("access: ValidFor and AllowedFor must be shorter than StaleAfter, or single requests would see longer than streams")
+		return errors.New("authz: TokenTTL and AccessTTL must be shorter than StaleAfter; " +
+			"otherwise single requests would use older results than streams")
 	}
 	return nil
 }
 
-// recheckTimeout is what MaxSharedAge and RecheckInterval leave of StaleAfter.
+// recheckTimeout is the part of StaleAfter that MaxSharedAge and RecheckInterval leave.
 func (o *Options) recheckTimeout() time.Duration {
 	return o.StaleAfter - o.RecheckInterval - o.MaxSharedAge
 }

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// StreamViewer returns what the owner of a token sees, for as long as a stream is open. Token and
-// scopes are reviewed again every RecheckInterval until ctx ends, the token is not valid any more,
-// or the API server has not answered for StaleAfter.
+// StreamViewer returns a Viewer for an open stream. It reviews the token and the scopes every RecheckInterval
+// until ctx ends, the token is no longer valid, or the API server has not responded for StaleAfter.
 func (r *Reviewer) StreamViewer(ctx context.Context, token Token) (*Viewer, error) {
 	o := &r.options
 	fresh := freshness{o.MaxSharedAge, o.MaxSharedAge}
@@ -53,12 +52,12 @@ func (s *Viewer) staleError(err error) error {
 	if err == nil {
 		err = ErrReviewFailed
 	}
-	return fmt.Errorf("what %s sees was last checked more than %s ago, so nothing is shown: %w",
+	return fmt.Errorf("permissions of %s were last checked more than %s ago, so access is denied: %w",
 		s.User().name, s.reviewer.options.StaleAfter, err)
 }
 
-// recheckDelay is how long to wait for the next round, and never beyond the deadline. Streams that
-// began together, as after a restart, drift apart.
+// recheckDelay returns the time until the next re-check, at most until the deadline. Jitter spreads streams
+// that started together, as after a restart.
 func (s *Viewer) recheckDelay(err error) time.Duration {
 	o := &s.reviewer.options
 	wait := o.RecheckInterval - rand.N(o.RecheckInterval/10+1)
@@ -68,7 +67,7 @@ func (s *Viewer) recheckDelay(err error) time.Duration {
 	return max(min(wait, s.deadline().Sub(o.Clock.Now())), 0)
 }
 
-// deadline is when the oldest yes, or the token, is too old to show anything by it.
+// deadline returns the time at which the oldest allowed decision or the token review expires.
 func (s *Viewer) deadline() time.Time {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -81,9 +80,9 @@ func (s *Viewer) deadline() time.Time {
 	return oldest
 }
 
-// recheck reviews the token and what was asked for. The rights that are there come first, and by
-// themselves: a question that fails must not keep them from being renewed. A yes for all
-// namespaces leaves fewer questions for the rest.
+// recheck reviews the token and the scopes. Allowed scopes come first and separately, because a failed review
+// of another scope must not keep them from being renewed. Then come cluster-wide scopes, because an allowed
+// one replaces the reviews of single namespaces.
 func (s *Viewer) recheck() error {
 	o := &s.reviewer.options
 	timeout := min(o.recheckTimeout(), s.deadline().Sub(o.Clock.Now()))
@@ -122,8 +121,8 @@ func (s *Viewer) recheckToken(ctx context.Context) error {
 	return nil
 }
 
-// oldestFirst returns the scopes that are due, those whose answer is oldest first. Streams of one
-// user come to the same order, and so share the reviews of a round.
+// oldestFirst returns the included scopes, sorted by the age of their reviews. The order is the same for all
+// streams of a user, so that they share reviews.
 func (s *Viewer) oldestFirst(include func(Scope, decision) bool) []Scope {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -9,17 +9,17 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// reviewResult is what the API server said, and when it was asked.
+// reviewResult is the response of the API server and the time of the request.
 type reviewResult[V any] struct {
 	value      V
 	allowed    bool
 	reviewedAt time.Time
 }
 
-// freshness is how old an answer may be to be used.
+// freshness is the maximum age of a result that may be used.
 type freshness struct{ allowed, denied time.Duration }
 
-// resultSource tells where an answer came from.
+// resultSource is where a result came from, for [Stats].
 type resultSource int
 
 const (
@@ -28,9 +28,10 @@ const (
 	fromCache
 )
 
-// reviewCache keeps answers for a while, and lets all who ask the same at the same time wait for one
-// review. Errors are not kept. Yes and no are kept apart, so that a flood of tokens that are not
-// valid does not push out those that are.
+// reviewCache caches results and merges concurrent requests for the same key into one review. It
+// does not cache errors. Allowed and denied results have separate caches, so that a flood of invalid
+// tokens does not evict valid ones. The caches of k8s.io/apiserver do not expose the age of a result,
+// which streams need: docs/adr/0019-libraries.md.
 type reviewCache[K comparable, V any] struct {
 	clock           clock.PassiveClock
 	allowed, denied *lru.Cache
@@ -39,10 +40,10 @@ type reviewCache[K comparable, V any] struct {
 	inFlight map[K]*inFlightReview[V]
 }
 
-// inFlightReview is a review that is being made. The last one who stops waiting ends it.
+// inFlightReview is a running review. It is canceled when its last waiter leaves.
 type inFlightReview[V any] struct {
 	cancel  context.CancelFunc
-	waiters int // guarded by memo.mu
+	waiters int // guarded by reviewCache.mu
 
 	done   chan struct{}
 	result reviewResult[V] // after done
@@ -53,7 +54,7 @@ func newReviewCache[K comparable, V any](c clock.PassiveClock, size int) *review
 	return &reviewCache[K, V]{clock: c, allowed: lru.New(size), denied: lru.New(size), inFlight: map[K]*inFlightReview[V]{}}
 }
 
-// get returns a kept answer that is fresh enough, or calls ask for a new one.
+// get returns a cached result that is fresh enough, or the result of a review.
 func (m *reviewCache[K, V]) get(
 	ctx context.Context, key K, fresh freshness, review func(context.Context) (V, bool, error),
 ) (reviewResult[V], resultSource, error) {
@@ -61,9 +62,9 @@ func (m *reviewCache[K, V]) get(
 		return reviewResult[V]{}, fromCache, err
 	}
 	for {
-		a, f, from := m.lookupOrJoin(ctx, key, fresh, review)
+		cached, f, from := m.lookupOrJoin(ctx, key, fresh, review)
 		if f == nil {
-			return a, from, nil
+			return cached, from, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -71,60 +72,53 @@ func (m *reviewCache[K, V]) get(
 			return reviewResult[V]{}, from, ctx.Err()
 		case <-f.done:
 		}
-		// A review that was joined may have begun too long ago for this caller; an own one is as
-		// fresh as can be.
+		// A review that this caller joined may have started too long ago.
 		if from == fromReview || f.err != nil || m.isFresh(f.result, fresh) {
 			return f.result, from, f.err
 		}
 	}
 }
 
-func (m *reviewCache[K, V]) isFresh(a reviewResult[V], fresh freshness) bool {
-	limit := fresh.denied
-	if a.allowed {
-		limit = fresh.allowed
+func (m *reviewCache[K, V]) isFresh(result reviewResult[V], fresh freshness) bool {
+	maxAge := fresh.denied
+	if result.allowed {
+		maxAge = fresh.allowed
 	}
-	return m.clock.Since(a.reviewedAt) < limit
+	return m.clock.Since(result.reviewedAt) < maxAge
 }
 
-// lookup returns the newest kept answer if it is fresh enough.
+// lookup returns the cached result if it is fresh enough. A key is in at most one of the two caches.
 func (m *reviewCache[K, V]) lookup(key K, fresh freshness) (reviewResult[V], bool) {
-	newest, ok := m.cachedIn(m.denied, key)
-	if yes, found := m.cachedIn(m.allowed, key); found && (!ok || yes.reviewedAt.After(newest.reviewedAt)) {
-		newest, ok = yes, true
+	for _, cache := range []*lru.Cache{m.allowed, m.denied} {
+		if cached, ok := cache.Get(key); ok {
+			result := cached.(reviewResult[V])
+			return result, m.isFresh(result, fresh)
+		}
 	}
-	return newest, ok && m.isFresh(newest, fresh)
+	return reviewResult[V]{}, false
 }
 
-func (m *reviewCache[K, V]) cachedIn(c *lru.Cache, key K) (reviewResult[V], bool) {
-	v, ok := c.Get(key)
-	if !ok {
-		return reviewResult[V]{}, false
-	}
-	return v.(reviewResult[V]), true
-}
-
-// wasAllowed tells whether the last answer that is still kept was a yes, however old.
+// wasAllowed reports whether the last result was allowed, regardless of its age.
 func (m *reviewCache[K, V]) wasAllowed(key K) bool {
 	_, ok := m.allowed.Get(key)
 	return ok
 }
 
-// lookupOrJoin returns a kept answer, or else the review to wait for.
+// lookupOrJoin returns a cached result, or else the review to wait for.
 func (m *reviewCache[K, V]) lookupOrJoin(
 	ctx context.Context, key K, fresh freshness, review func(context.Context) (V, bool, error),
 ) (reviewResult[V], *inFlightReview[V], resultSource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// Under the lock: an answer that has just come must not be asked for a second time.
-	if a, ok := m.lookup(key, fresh); ok {
-		return a, nil, fromCache
+	// Under the lock, so that a review that has just finished is not repeated.
+	if cached, ok := m.lookup(key, fresh); ok {
+		return cached, nil, fromCache
 	}
 	if f, ok := m.inFlight[key]; ok {
 		f.waiters++
 		return reviewResult[V]{}, f, fromInFlight
 	}
-	// Others may come to wait for this review: it must not end with its first caller.
+	// Other callers may join this review, so it must not end with its first caller.
 	reviewCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &inFlightReview[V]{cancel: cancel, waiters: 1, done: make(chan struct{})}
 	m.inFlight[key] = f
@@ -141,18 +135,18 @@ func (m *reviewCache[K, V]) run(ctx context.Context, key K, f *inFlightReview[V]
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.inFlight[key] != f {
-		return // nobody waits, and a later review may have answered already
+		return // all callers have left, and a later review may have finished already
 	}
 	delete(m.inFlight, key)
 	if err != nil {
 		f.result = reviewResult[V]{}
 		return
 	}
-	kept, other := m.denied, m.allowed
+	cache, other := m.denied, m.allowed
 	if allowed {
-		kept, other = m.allowed, m.denied
+		cache, other = m.allowed, m.denied
 	}
-	kept.Add(key, f.result)
+	cache.Add(key, f.result)
 	other.Remove(key)
 }
 

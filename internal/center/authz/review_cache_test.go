@@ -19,13 +19,13 @@ func TestReviewCacheExpiresResults(t *testing.T) {
 		yes   bool
 		err   error
 		after time.Duration
-		want  int32 // reviews after the second question
+		want  int32 // reviews after the second lookup
 	}{
-		"a yes is kept":            {yes: true, after: 29 * time.Second, want: 1},
-		"a yes is asked again":     {yes: true, after: 30 * time.Second, want: 2},
-		"a no is kept":             {after: 9 * time.Second, want: 1},
-		"a no is asked again soon": {after: 10 * time.Second, want: 2},
-		"an error is not kept":     {err: errors.New("away"), want: 2},
+		"allowed is cached":      {yes: true, after: 29 * time.Second, want: 1},
+		"allowed expires":        {yes: true, after: 30 * time.Second, want: 2},
+		"denied is cached":       {after: 9 * time.Second, want: 1},
+		"denied expires earlier": {after: 10 * time.Second, want: 2},
+		"error is not cached":    {err: errors.New("unavailable"), want: 2},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -56,30 +56,32 @@ func TestReviewCacheIsBounded(t *testing.T) {
 		}
 	}
 	if m.allowed.Len() != 50 || m.denied.Len() != 100 || len(m.inFlight) != 0 {
-		t.Errorf("got %d yes, %d no, %d flights; want all 50, the last 100 and none", m.allowed.Len(), m.denied.Len(), len(m.inFlight))
+		t.Errorf("got %d allowed, %d denied, %d in flight; want all 50, the last 100 and none", m.allowed.Len(), m.denied.Len(), len(m.inFlight))
 	}
 }
 
 func TestReviewCacheSharesOneReview(t *testing.T) {
-	m := newReviewCache[string, int](clocktesting.NewFakeClock(time.Unix(0, 0)), 10)
-	var reviews atomic.Int32
-	ask := func(context.Context) (int, bool, error) {
-		time.Sleep(time.Millisecond)
-		reviews.Add(1)
-		return 7, true, nil
-	}
-	var wg sync.WaitGroup
-	for range 200 {
-		wg.Go(func() {
-			if a, _, err := m.get(t.Context(), "k", testFreshness, ask); err != nil || a.value != 7 {
-				t.Errorf("got %+v, %v", a, err)
-			}
-		})
-	}
-	wg.Wait()
-	if got := reviews.Load(); got != 1 {
-		t.Errorf("got %d reviews, want 1", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := newReviewCache[string, int](clocktesting.NewFakeClock(time.Unix(0, 0)), 10)
+		var reviews atomic.Int32
+		ask := func(context.Context) (int, bool, error) {
+			time.Sleep(time.Millisecond) // returns when all callers wait
+			reviews.Add(1)
+			return 7, true, nil
+		}
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() {
+				if a, _, err := m.get(t.Context(), "k", testFreshness, ask); err != nil || a.value != 7 {
+					t.Errorf("got %+v, %v", a, err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := reviews.Load(); got != 1 {
+			t.Errorf("got %d reviews, want 1", got)
+		}
+	})
 }
 
 func TestReviewRunsWhileAnyCallerWaits(t *testing.T) {
@@ -91,7 +93,7 @@ func TestReviewRunsWhileAnyCallerWaits(t *testing.T) {
 			reviews.Add(1)
 			<-ctx.Done()
 			close(ended)
-			return 0, true, nil // late, and wrong by now
+			return 0, true, nil // late and outdated
 		}
 		first, leave := context.WithCancel(t.Context())
 		second, leaveToo := context.WithCancel(t.Context())
@@ -108,7 +110,7 @@ func TestReviewRunsWhileAnyCallerWaits(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-ended:
-			t.Fatal("the review ended with the first caller although another one waits")
+			t.Fatal("the review ended with its first caller although another caller waits")
 		default:
 		}
 		leaveToo()
@@ -119,7 +121,7 @@ func TestReviewRunsWhileAnyCallerWaits(t *testing.T) {
 			t.Errorf("got %d reviews", got)
 		}
 		if m.wasAllowed("k") {
-			t.Error("the answer of a review that was given up is kept")
+			t.Error("the result of a canceled review is cached")
 		}
 	})
 }
@@ -146,7 +148,7 @@ func TestJoinedReviewMustBeFresh(t *testing.T) {
 		get(testFreshness, 1)
 		synctest.Wait()
 		clock.Step(20 * time.Second)
-		get(freshness{10 * time.Second, 10 * time.Second}, 2) // the first began 20 s ago
+		get(freshness{10 * time.Second, 10 * time.Second}, 2) // the first review started 20 s ago
 		synctest.Wait()
 		close(release)
 		wg.Wait()

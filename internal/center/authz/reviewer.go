@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,16 +20,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The two kinds of review, as a role names them.
+// The reviews, by the resource names used in roles.
 const (
 	tokenReviews  = "tokenreviews.authentication.k8s.io"
 	accessReviews = "subjectaccessreviews.authorization.k8s.io"
 )
 
-// Reviewer asks the API server about tokens and rights. One serves the whole center.
+// Reviewer reviews tokens and permissions through the API server. The center has one Reviewer.
 type Reviewer struct {
 	options Options
-	// anonymousConfig reaches the same API server and has nothing of the center's identity.
+	// anonymousConfig connects to the same API server without credentials of the center.
 	anonymousConfig *rest.Config
 
 	tokenClient  authenticationclient.TokenReviewInterface
@@ -37,48 +38,34 @@ type Reviewer struct {
 	tokenCache  *reviewCache[[sha256.Size]byte, identity]
 	accessCache *reviewCache[accessKey, struct{}]
 
-	// Tokens that were valid before do not queue behind those nobody knows: whoever sends
-	// garbage without end must not close the streams of others.
-	knownTokenSlots, unknownTokenSlots, accessReviewSlots semaphore
+	// Tokens that were valid before do not queue behind unknown ones: a flood of invalid tokens must
+	// not close the streams of other users.
+	knownTokenSlots, unknownTokenSlots, accessReviewSlots *semaphore.Weighted
 
 	stats counters
 }
 
-// identity is what a token stands for: a user, or the reason why there is none.
+// identity is the user of a token, or the reason why the token is not valid.
 type identity struct {
 	user   *User
 	reason string
 }
 
-// semaphore limits how many reviews are made at once.
-type semaphore chan struct{}
-
-func (l semaphore) acquire(ctx context.Context) error {
-	select {
-	case l <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (l semaphore) release() { <-l }
-
-// New returns a Reviewer that asks with the rights of config, which it does not change.
+// New returns a Reviewer that creates reviews with the credentials of config. It does not modify config.
 func New(config *rest.Config, o Options) (*Reviewer, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	reviewConfig := rest.CopyConfig(config)
-	// The lanes limit what is asked. The client's own limit, five a second by default, would let
-	// reviews of one user wait for those of another.
+	// The semaphores limit the reviews. With the client's own rate limit, five per second by default,
+	// reviews of one user would wait for those of another.
 	reviewConfig.QPS, reviewConfig.RateLimiter = -1, nil
 	reviewConfig.ContentType = runtime.ContentTypeProtobuf
 	reviewConfig.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(reviewConfig)
 	if err != nil {
-		return nil, fmt.Errorf("access: make a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("authz: create a client for %s: %w", config.Host, err)
 	}
 	return &Reviewer{
 		options:           o,
@@ -87,9 +74,9 @@ func New(config *rest.Config, o Options) (*Reviewer, error) {
 		accessClient:      client.AuthorizationV1().SubjectAccessReviews(),
 		tokenCache:        newReviewCache[[sha256.Size]byte, identity](o.Clock, o.MaxTokens),
 		accessCache:       newReviewCache[accessKey, struct{}](o.Clock, o.MaxAccessReviews),
-		knownTokenSlots:   make(semaphore, o.MaxConcurrentReviews),
-		unknownTokenSlots: make(semaphore, o.MaxConcurrentReviews),
-		accessReviewSlots: make(semaphore, o.MaxConcurrentReviews),
+		knownTokenSlots:   semaphore.NewWeighted(int64(o.MaxConcurrentReviews)),
+		unknownTokenSlots: semaphore.NewWeighted(int64(o.MaxConcurrentReviews)),
+		accessReviewSlots: semaphore.NewWeighted(int64(o.MaxConcurrentReviews)),
 	}, nil
 }
 
@@ -110,7 +97,7 @@ func (r *Reviewer) authenticate(ctx context.Context, token Token, fresh freshnes
 	})
 	r.stats.count(from, err)
 	if err != nil && !errors.Is(err, ErrReviewFailed) {
-		err = reviewFailedError("the token", tokenReviews, err) // this caller did not wait
+		err = reviewFailedError("the token", tokenReviews, err) // the caller stopped waiting
 	}
 	if err != nil {
 		return reviewResult[identity]{}, err
@@ -128,12 +115,12 @@ func (r *Reviewer) reviewToken(ctx context.Context, token Token, key [sha256.Siz
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.options.ReviewTimeout)
 	defer cancel()
-	if err := slots.acquire(ctx); err != nil {
+	if err := slots.Acquire(ctx, 1); err != nil {
 		return identity{}, false, reviewFailedError("the token", tokenReviews, err)
 	}
-	defer slots.release()
+	defer slots.Release(1)
 	r.stats.tokenReviews.Add(1)
-	// At a high verbosity the client logs what it sends, which is the token.
+	// At a high verbosity the client logs request bodies, which contain the token.
 	got, err := r.tokenClient.Create(klog.NewContext(ctx, logr.Discard()), &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token.text(), Audiences: r.options.Audiences},
 	}, metav1.CreateOptions{})
@@ -144,7 +131,7 @@ func (r *Reviewer) reviewToken(ctx context.Context, token Token, key [sha256.Siz
 	return id, id.user != nil, nil
 }
 
-// evaluateToken takes the answer to a token review as strictly as its documentation allows.
+// evaluateToken returns the identity for a token review. In doubt, it treats the token as invalid.
 func (r *Reviewer) evaluateToken(s *authenticationv1.TokenReviewStatus) identity {
 	switch {
 	case !s.Authenticated && strings.Contains(s.Error, "expired"):
@@ -153,14 +140,14 @@ func (r *Reviewer) evaluateToken(s *authenticationv1.TokenReviewStatus) identity
 		return identity{reason: "the API server does not accept it"}
 	case s.User.Username == "" || s.User.Username == "system:anonymous" ||
 		slices.Contains(s.User.Groups, "system:unauthenticated"):
-		return identity{reason: "it belongs to nobody"}
+		return identity{reason: "it belongs to no authenticated user"}
 	}
-	// An authenticator that knows nothing of audiences names none: its tokens were made for the
-	// API server, and not for who asks here.
+	// An authenticator that is not audience-aware returns no audiences. Its tokens are intended only for the
+	// API server.
 	if len(r.options.Audiences) > 0 && !slices.ContainsFunc(r.options.Audiences, func(a string) bool {
 		return slices.Contains(s.Audiences, a)
 	}) {
-		return identity{reason: "it was not made for " + strings.Join(r.options.Audiences, " or ")}
+		return identity{reason: "its audience is not " + strings.Join(r.options.Audiences, " or ")}
 	}
 	return identity{user: NewUser(s.User)}
 }

@@ -23,30 +23,30 @@ func TestAuthenticateRejectsDoubtfulTokenReviews(t *testing.T) {
 	cases := map[string]struct {
 		status    authenticationv1.TokenReviewStatus
 		audiences []string
-		want      string // empty: it is alice
+		want      string // empty: the user is alice
 	}{
-		"accepted":              {status: authenticationv1.TokenReviewStatus{Authenticated: true, User: alice}},
-		"accepted beside error": {status: authenticationv1.TokenReviewStatus{Authenticated: true, User: alice, Error: "webhook"}},
-		"refused":               {status: authenticationv1.TokenReviewStatus{User: alice}, want: "does not accept it"},
-		"refused as expired":    {status: authenticationv1.TokenReviewStatus{Error: "[invalid bearer token, service account token has expired]"}, want: "has expired"},
-		"without a name":        {status: authenticationv1.TokenReviewStatus{Authenticated: true}, want: "nobody"},
+		"accepted":               {status: authenticationv1.TokenReviewStatus{Authenticated: true, User: alice}},
+		"accepted with an error": {status: authenticationv1.TokenReviewStatus{Authenticated: true, User: alice, Error: "webhook"}},
+		"rejected":               {status: authenticationv1.TokenReviewStatus{User: alice}, want: "does not accept it"},
+		"expired":                {status: authenticationv1.TokenReviewStatus{Error: "[invalid bearer token, service account token has expired]"}, want: "has expired"},
+		"no user name":           {status: authenticationv1.TokenReviewStatus{Authenticated: true}, want: "no authenticated user"},
 		"anonymous": {status: authenticationv1.TokenReviewStatus{
 			Authenticated: true, User: authenticationv1.UserInfo{Username: "system:anonymous"},
-		}, want: "nobody"},
-		"in the group of the anonymous": {status: authenticationv1.TokenReviewStatus{
+		}, want: "no authenticated user"},
+		"group system:unauthenticated": {status: authenticationv1.TokenReviewStatus{
 			Authenticated: true, User: authenticationv1.UserInfo{Username: "x", Groups: []string{"system:unauthenticated"}},
-		}, want: "nobody"},
-		"for our audience": {
+		}, want: "no authenticated user"},
+		"accepted audience": {
 			status:    authenticationv1.TokenReviewStatus{Authenticated: true, User: alice, Audiences: []string{"center"}},
 			audiences: []string{"other", "center"},
 		},
-		"for another audience": {
+		"other audience": {
 			status:    authenticationv1.TokenReviewStatus{Authenticated: true, User: alice, Audiences: []string{"vault"}},
-			audiences: []string{"center"}, want: "not made for center",
+			audiences: []string{"center"}, want: "its audience is not center",
 		},
-		"for no audience": {
+		"no audience": {
 			status:    authenticationv1.TokenReviewStatus{Authenticated: true, User: alice},
-			audiences: []string{"center"}, want: "not made for center",
+			audiences: []string{"center"}, want: "its audience is not center",
 		},
 	}
 	for name, tc := range cases {
@@ -62,7 +62,7 @@ func TestAuthenticateRejectsDoubtfulTokenReviews(t *testing.T) {
 				return
 			}
 			if user != nil || !errors.Is(err, authz.ErrInvalidToken) || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, %v; want ErrNotValid with %q", user, err, tc.want)
+				t.Errorf("got %v, %v; want ErrInvalidToken with %q", user, err, tc.want)
 			}
 		})
 	}
@@ -73,11 +73,11 @@ func TestFailedReviewsAreErrorsAndNotCached(t *testing.T) {
 		down *metav1.Status
 		want string
 	}{
-		"broken":         {apiStatus(500, metav1.StatusReasonInternalError), "InternalError"},
-		"unavailable":    {apiStatus(503, metav1.StatusReasonServiceUnavailable), "ServiceUnavailable"},
-		"not understood": {apiStatus(422, metav1.StatusReasonInvalid), "Invalid"},
-		"not allowed":    {apiStatus(403, metav1.StatusReasonForbidden), "system:auth-delegator"},
-		"not known":      {apiStatus(401, metav1.StatusReasonUnauthorized), "system:auth-delegator"},
+		"broken":       {apiStatus(500, metav1.StatusReasonInternalError), "InternalError"},
+		"unavailable":  {apiStatus(503, metav1.StatusReasonServiceUnavailable), "ServiceUnavailable"},
+		"invalid":      {apiStatus(422, metav1.StatusReasonInvalid), "Invalid"},
+		"forbidden":    {apiStatus(403, metav1.StatusReasonForbidden), "system:auth-delegator"},
+		"unauthorized": {apiStatus(401, metav1.StatusReasonUnauthorized), "system:auth-delegator"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -90,26 +90,26 @@ func TestFailedReviewsAreErrorsAndNotCached(t *testing.T) {
 			for range 2 {
 				user, err := r.Authenticate(t.Context(), authz.NewToken("abc"))
 				if user != nil || !errors.Is(err, authz.ErrReviewFailed) || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("got %v, %v; want ErrCannotCheck with %q", user, err, tc.want)
+					t.Errorf("got %v, %v; want ErrReviewFailed with %q", user, err, tc.want)
 				}
 				alice := authz.NewUser(authenticationv1.UserInfo{Username: "alice"})
 				yes, err := r.Allowed(t.Context(), alice, authz.Attributes{Verb: "list", Resource: "pods", Namespace: "shop"})
 				if yes || !errors.Is(err, authz.ErrReviewFailed) || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("got %t, %v; want no and ErrCannotCheck with %q", yes, err, tc.want)
+					t.Errorf("got %t, %v; want no and ErrReviewFailed with %q", yes, err, tc.want)
 				}
-				if !strings.Contains(err.Error(), "whether alice may list pods") {
-					t.Errorf("the error does not say what was asked: %v", err)
+				if !strings.Contains(err.Error(), "permission of alice to list pods") {
+					t.Errorf("the error does not contain the permission: %v", err)
 				}
 			}
 			if tokens, rights := s.counts(); tokens != 2 || rights != 2 {
-				t.Errorf("got %d and %d reviews: an error was kept, or asked for twice", tokens, rights)
+				t.Errorf("got %d and %d reviews: an error was cached, or a review was repeated", tokens, rights)
 			}
 			if got := r.Stats(); got.Errors != 4 || got.Cached != 0 {
 				t.Errorf("got %+v", got)
 			}
 			s.set(func() { s.down = nil })
 			if _, err := r.Authenticate(t.Context(), authz.NewToken("abc")); err != nil {
-				t.Errorf("when it is back: %v", err)
+				t.Errorf("after recovery: %v", err)
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func TestIncompleteRequestsAreRejected(t *testing.T) {
 	r, _ := newReviewer(t, s.config, authz.Options{})
 	alice := authz.NewUser(authenticationv1.UserInfo{Username: "alice"})
 	if yes, err := r.Allowed(t.Context(), nil, authz.Attributes{Verb: "list", Resource: "pods"}); yes || !errors.Is(err, authz.ErrNoToken) {
-		t.Errorf("nobody: got %t, %v", yes, err)
+		t.Errorf("no user: got %t, %v", yes, err)
 	}
 	for _, a := range []authz.Attributes{{}, {Verb: "list"}, {Resource: "pods"}} {
 		if yes, err := r.Allowed(t.Context(), alice, a); yes || !errors.Is(err, authz.ErrReviewFailed) {
@@ -150,8 +150,7 @@ func TestIncompleteRequestsAreRejected(t *testing.T) {
 	}
 }
 
-// Only for list and watch a request to all namespaces exists, so only they may be answered by
-// the answer for all namespaces.
+// Only list and watch have cluster-wide requests, so only they can be decided by the review for all namespaces.
 func TestClusterWideAccessImpliesNamespacesOnlyForReads(t *testing.T) {
 	s := newFakeAPIServer(t)
 	s.reviewAccess = func(spec authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
@@ -173,7 +172,7 @@ func TestClusterWideAccessImpliesNamespacesOnlyForReads(t *testing.T) {
 	}
 }
 
-// A flood of tokens that nobody knows fills its own lane, and not that of those who are known.
+// A flood of unknown tokens uses its own semaphore, not that of known tokens.
 func TestUnknownTokensDoNotDelayKnownOnes(t *testing.T) {
 	s := newFakeAPIServer(t)
 	good := s.reviewToken
@@ -200,11 +199,11 @@ func TestUnknownTokensDoNotDelayKnownOnes(t *testing.T) {
 	for i := range 20 {
 		wg.Go(func() { _, _ = r.Authenticate(ctx, authz.NewToken(fmt.Sprintf("garbage%d", i))) })
 	}
-	eventually(t, "the lane of newcomers to be full", func() bool { n, _ := s.counts(); return n == 1+4 })
+	eventually(t, "the semaphore of unknown tokens to be full", func() bool { n, _ := s.counts(); return n == 1+4 })
 	quick, done := context.WithTimeout(t.Context(), 5*time.Second)
 	defer done()
 	if _, err := r.Authenticate(quick, known); err != nil {
-		t.Errorf("the known one waits: %v", err)
+		t.Errorf("the known token waits: %v", err)
 	}
 	cancel()
 	close(hang)
@@ -214,9 +213,9 @@ func TestUnknownTokensDoNotDelayKnownOnes(t *testing.T) {
 func TestOptionsValidation(t *testing.T) {
 	cases := map[string]authz.Options{
 		"negative duration":      {TokenTTL: -1},
-		"negative bound":         {MaxConcurrentReviews: -1},
-		"no time for a round":    {StaleAfter: 40 * time.Second},
-		"answers older than 60s": {AccessTTL: time.Minute},
+		"negative limit":         {MaxConcurrentReviews: -1},
+		"no time for a re-check": {StaleAfter: 40 * time.Second},
+		"results older than 60s": {AccessTTL: time.Minute},
 	}
 	for name, o := range cases {
 		if _, err := authz.New(&rest.Config{Host: "http://localhost"}, o); err == nil {
@@ -246,7 +245,7 @@ func TestConfigForDropsCenterCredentials(t *testing.T) {
 	}
 	got.BearerToken = ""
 	if text := fmt.Sprintf("%#v", *got); strings.Contains(text, secret) || got.WrapTransport != nil {
-		t.Errorf("it has something of the center: %s", text)
+		t.Errorf("it contains credentials of the center: %s", text)
 	}
 	other, err := r.ConfigFor(authz.NewToken("somebody-else"))
 	if err != nil || other.BearerToken != "somebody-else" {

@@ -2,21 +2,21 @@ package authz
 
 import "sync/atomic"
 
-// Stats counts what a Reviewer has done since it was made.
+// Stats contains the counters of a Reviewer.
 type Stats struct {
 	// TokenReviews and AccessReviews are requests to the API server.
 	TokenReviews  uint64 `json:"tokenReviews"`
 	AccessReviews uint64 `json:"accessReviews"`
-	// Cached are questions that were answered from memory, Joined those that waited for a review
-	// which somebody else had begun.
-	Cached uint64 `json:"cached"`
-	Joined uint64 `json:"joined"`
-	// Errors are questions without an answer.
+	// Cached counts lookups served from the cache. Deduplicated counts lookups that waited for a review that
+	// another request had started.
+	Cached       uint64 `json:"cached"`
+	Deduplicated uint64 `json:"deduplicated"`
+	// Errors counts failed reviews.
 	Errors uint64 `json:"errors"`
 }
 
 type counters struct {
-	tokenReviews, accessReviews, cached, joined, errors atomic.Uint64
+	tokenReviews, accessReviews, cached, deduplicated, errors atomic.Uint64
 }
 
 func (c *counters) count(from resultSource, err error) {
@@ -26,7 +26,7 @@ func (c *counters) count(from resultSource, err error) {
 	case from == fromCache:
 		c.cached.Add(1)
 	case from == fromInFlight:
-		c.joined.Add(1)
+		c.deduplicated.Add(1)
 	}
 }
 
@@ -35,6 +35,6 @@ func (r *Reviewer) Stats() Stats {
 	c := &r.stats
 	return Stats{
 		TokenReviews: c.tokenReviews.Load(), AccessReviews: c.accessReviews.Load(),
-		Cached: c.cached.Load(), Joined: c.joined.Load(), Errors: c.errors.Load(),
+		Cached: c.cached.Load(), Deduplicated: c.deduplicated.Load(), Errors: c.errors.Load(),
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// maxTokenLength is generous: tokens with hundreds of groups have a few thousand characters.
+// maxTokenLength limits the size of a token. Tokens with hundreds of groups have a few thousand characters.
 const maxTokenLength = 32 << 10
 
-// redacted is how a token looks wherever it is printed.
+// redacted is printed instead of a token.
 const redacted = "[token]"
 
-// Token is the bearer token of a caller. It does not give away its text by being printed,
-// logged or encoded, alone or as part of another value. The zero value is no token.
+// Token is the bearer token of a caller. Printing, logging or encoding it, alone or as part of another value,
+// does not reveal its text. The zero value is no token.
 type Token struct {
-	// A function, because fmt and encoders that look into unexported fields print the text of a
-	// string that they find there, and only the address of this.
+	// reveal is a function because fmt and some encoders print unexported strings, but only the address of a
+	// function.
 	reveal func() string
 }
 
@@ -29,7 +29,7 @@ func NewToken(text string) Token {
 	return Token{reveal: func() string { return text }}
 }
 
-// IsEmpty tells whether there is no token.
+// IsEmpty reports whether there is no token.
 func (t Token) IsEmpty() bool { return t.reveal == nil }
 
 func (t Token) text() string {
@@ -39,46 +39,46 @@ func (t Token) text() string {
 	return t.reveal()
 }
 
-// hash stands for the token wherever something is kept about it.
+// hash is the key of the token in caches.
 func (t Token) hash() [sha256.Size]byte { return sha256.Sum256([]byte(t.text())) }
 
-// Format prints no token, with every verb.
+// Format prints a placeholder for every verb.
 func (t Token) Format(f fmt.State, _ rune) { fmt.Fprint(f, redacted) }
 
-// MarshalText is for encoders: they get no token either.
+// MarshalText returns a placeholder.
 func (t Token) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// LogValue is for structured logs.
+// LogValue returns a placeholder for structured logs.
 func (t Token) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// ParseHeader reads the values of the header Authorization. It takes exactly one, of the form
-// of RFC 6750: two of them may be read differently by a proxy and by the center.
+// ParseHeader parses the values of the Authorization header. It requires exactly one value in the form of
+// RFC 6750, because a proxy and the center could choose different values.
 func ParseHeader(values []string) (Token, error) {
 	switch len(values) {
 	case 0:
-		return Token{}, noTokenError("the request has no header Authorization")
+		return Token{}, noTokenError("the request has no Authorization header")
 	case 1:
 	default:
-		return Token{}, noTokenError("the request has more than one header Authorization")
+		return Token{}, noTokenError("the request has more than one Authorization header")
 	}
 	scheme, text, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return Token{}, noTokenError("the header Authorization is not of the kind Bearer")
+		return Token{}, noTokenError("the scheme of the Authorization header is not Bearer")
 	}
 	text = strings.Trim(text, " ")
 	switch {
 	case text == "":
-		return Token{}, noTokenError("nothing follows the word Bearer")
+		return Token{}, noTokenError("the bearer token is empty")
 	case len(text) > maxTokenLength:
-		return Token{}, noTokenError(fmt.Sprintf("what follows the word Bearer is longer than %d characters", maxTokenLength))
+		return Token{}, noTokenError(fmt.Sprintf("the bearer token is longer than %d characters", maxTokenLength))
 	case !isWellFormedToken(text):
-		return Token{}, noTokenError("what follows the word Bearer has characters that no token has")
+		return Token{}, noTokenError("the bearer token contains invalid characters")
 	}
 	return NewToken(text), nil
 }
 
-// isWellFormedToken tells whether text has the characters of a b64token of RFC 6750: all tokens of
-// Kubernetes do, and nothing that could break a header or a log line.
+// isWellFormedToken reports whether text is a b64token of RFC 6750. All Kubernetes tokens are, and no b64token
+// can break a header or a log line.
 func isWellFormedToken(text string) bool {
 	body := strings.TrimRight(text, "=")
 	for i := range len(body) {

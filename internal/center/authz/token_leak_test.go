@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/authz"
 )
 
-// syncBuffer is written by several goroutines.
+// syncBuffer is a buffer for concurrent writers.
 type syncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -40,7 +40,7 @@ func (s *syncBuffer) String() string {
 	return s.text.String()
 }
 
-// logEverything sends all that klog has to say to the sink, at the highest verbosity.
+// logEverything sends the output of klog to the sink, at the highest verbosity.
 func logEverything(t *testing.T, out io.Writer) {
 	t.Helper()
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
@@ -63,7 +63,7 @@ func logEverything(t *testing.T, out io.Writer) {
 	})
 }
 
-// The canary goes wherever a token goes, with an API server that repeats it in its errors.
+// The token is a canary, and the API server repeats it in its errors.
 func TestTokenIsNeverLeaked(t *testing.T) {
 	const canary = "canaryBird0123456789.abcdefghij.klmnopqrst"
 	var logged syncBuffer
@@ -85,13 +85,13 @@ func TestTokenIsNeverLeaked(t *testing.T) {
 				return authenticationv1.TokenReviewStatus{Error: "bad " + token}
 			}
 		},
-		"broken":    func(s *fakeAPIServer) { s.down = apiStatus(500, "InternalError") },
-		"invalid":   func(s *fakeAPIServer) { s.down = apiStatus(422, "Invalid") },
-		"forbidden": func(s *fakeAPIServer) { s.down = apiStatus(403, "Forbidden") },
-		"no reason": func(s *fakeAPIServer) { s.down = apiStatus(502, "") },
-		"hanging":   func(s *fakeAPIServer) { s.hang = make(chan struct{}) },
-		"away":      func(s *fakeAPIServer) { s.config.Host = "http://127.0.0.1:1" },
-		"nonsense":  func(s *fakeAPIServer) { s.config.Host += "/%zz" },
+		"broken":             func(s *fakeAPIServer) { s.down = apiStatus(500, "InternalError") },
+		"invalid":            func(s *fakeAPIServer) { s.down = apiStatus(422, "Invalid") },
+		"forbidden":          func(s *fakeAPIServer) { s.down = apiStatus(403, "Forbidden") },
+		"no reason":          func(s *fakeAPIServer) { s.down = apiStatus(502, "") },
+		"hanging":            func(s *fakeAPIServer) { s.hang = make(chan struct{}) },
+		"connection refused": func(s *fakeAPIServer) { s.config.Host = "http://127.0.0.1:1" },
+		"nonsense":           func(s *fakeAPIServer) { s.config.Host += "/%zz" },
 	}
 	for name, fail := range failures {
 		t.Run(name, func(t *testing.T) {
@@ -127,15 +127,16 @@ func TestTokenIsNeverLeaked(t *testing.T) {
 		})
 	}
 	klog.Flush()
-	if !strings.Contains(logged.String(), "Could not check a caller") || !strings.Contains(logged.String(), "SubjectAccessReview") {
-		t.Errorf("nothing was logged, so this shows nothing: %s", logged.String())
+	if !strings.Contains(logged.String(), "Could not review the access of a caller") || !strings.Contains(logged.String(),
+		"SubjectAccessReview") {
+		t.Errorf("nothing was logged, so the test is not meaningful: %s", logged.String())
 	}
-	for what, text := range map[string]string{"an error or answer": output.String(), "the log": logged.String()} {
+	for what, text := range map[string]string{"an error or response": output.String(), "the log": logged.String()} {
 		for _, form := range []string{
 			canary, canary[:12], base64.StdEncoding.EncodeToString([]byte(canary))[:12], hex.EncodeToString([]byte(canary))[:12],
 		} {
 			if i := strings.Index(text, form); i >= 0 {
-				t.Errorf("%s has the token: %s", what, text[max(0, i-300):min(len(text), i+100)])
+				t.Errorf("%s contains the token: %s", what, text[max(0, i-300):min(len(text), i+100)])
 			}
 		}
 	}

@@ -16,25 +16,25 @@ func TestParseHeader(t *testing.T) {
 		values  []string
 		wantErr string // empty: the token is abc.def
 	}{
-		"as everybody sends it": {values: []string{"Bearer abc.def"}},
-		"scheme in small":       {values: []string{"bearer abc.def"}},
-		"more spaces":           {values: []string{"Bearer   abc.def  "}},
-		"no header":             {wantErr: "no header Authorization"},
+		"valid":                 {values: []string{"Bearer abc.def"}},
+		"lowercase scheme":      {values: []string{"bearer abc.def"}},
+		"additional spaces":     {values: []string{"Bearer   abc.def  "}},
+		"no header":             {wantErr: "no Authorization header"},
 		"two headers":           {values: []string{"Bearer abc.def", "Bearer abc.def"}, wantErr: "more than one"},
-		"empty header":          {values: []string{""}, wantErr: "not of the kind Bearer"},
-		"basic":                 {values: []string{"Basic YWJjOmRlZg=="}, wantErr: "not of the kind Bearer"},
-		"scheme alone":          {values: []string{"Bearer"}, wantErr: "nothing follows"},
-		"scheme and spaces":     {values: []string{"Bearer   "}, wantErr: "nothing follows"},
-		"no scheme":             {values: []string{"abc.def"}, wantErr: "not of the kind Bearer"},
-		"longer scheme":         {values: []string{"Bearerx abc.def"}, wantErr: "not of the kind Bearer"},
-		"tab between":           {values: []string{"Bearer\tabc.def"}, wantErr: "not of the kind Bearer"},
-		"two tokens":            {values: []string{"Bearer abc.def ghi"}, wantErr: "characters that no token has"},
-		"two tokens by comma":   {values: []string{"Bearer abc,Bearer def"}, wantErr: "characters that no token has"},
-		"a line break":          {values: []string{"Bearer abc\r\nX: y"}, wantErr: "characters that no token has"},
-		"beyond ASCII":          {values: []string{"Bearer abcdéf"}, wantErr: "characters that no token has"},
-		"padding alone":         {values: []string{"Bearer ==="}, wantErr: "characters that no token has"},
-		"padding in the middle": {values: []string{"Bearer a=b"}, wantErr: "characters that no token has"},
-		"longer than any token": {values: []string{"Bearer " + strings.Repeat("a", 32<<10+1)}, wantErr: "longer than 32768"},
+		"empty header":          {values: []string{""}, wantErr: "is not Bearer"},
+		"basic":                 {values: []string{"Basic YWJjOmRlZg=="}, wantErr: "is not Bearer"},
+		"only the scheme":       {values: []string{"Bearer"}, wantErr: "bearer token is empty"},
+		"scheme and spaces":     {values: []string{"Bearer   "}, wantErr: "bearer token is empty"},
+		"no scheme":             {values: []string{"abc.def"}, wantErr: "is not Bearer"},
+		"longer scheme":         {values: []string{"Bearerx abc.def"}, wantErr: "is not Bearer"},
+		"tab separator":         {values: []string{"Bearer\tabc.def"}, wantErr: "is not Bearer"},
+		"two tokens":            {values: []string{"Bearer abc.def ghi"}, wantErr: "invalid characters"},
+		"two tokens with comma": {values: []string{"Bearer abc,Bearer def"}, wantErr: "invalid characters"},
+		"line break":            {values: []string{"Bearer abc\r\nX: y"}, wantErr: "invalid characters"},
+		"not ASCII":             {values: []string{"Bearer abcdéf"}, wantErr: "invalid characters"},
+		"only padding":          {values: []string{"Bearer ==="}, wantErr: "invalid characters"},
+		"padding in the middle": {values: []string{"Bearer a=b"}, wantErr: "invalid characters"},
+		"too long":              {values: []string{"Bearer " + strings.Repeat("a", 32<<10+1)}, wantErr: "longer than 32768"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -49,10 +49,10 @@ func TestParseHeader(t *testing.T) {
 				t.Errorf("got %v, want ErrNoToken with %q", err, tc.wantErr)
 			}
 			if !token.IsEmpty() {
-				t.Error("there is a token beside the error")
+				t.Error("got a token and an error")
 			}
 			if !strings.Contains(err.Error(), "kubectl create token") {
-				t.Errorf("the message does not say what to do: %v", err)
+				t.Errorf("the message does not contain the next step: %v", err)
 			}
 		})
 	}
@@ -67,10 +67,10 @@ func FuzzParseHeader(f *testing.F) {
 		text := authz.Reveal(token)
 		if err != nil {
 			if text != "" || !errors.Is(err, authz.ErrNoToken) {
-				t.Fatalf("%q: token %q beside error %v", value, text, err)
+				t.Fatalf("%q: got token %q and error %v", value, text, err)
 			}
 			if _, rest, _ := strings.Cut(value, " "); len(rest) > 12 && strings.Contains(err.Error(), rest) {
-				t.Fatalf("%q: the error repeats it: %v", value, err)
+				t.Fatalf("%q: the error contains the token: %v", value, err)
 			}
 			return
 		}
@@ -79,12 +79,12 @@ func FuzzParseHeader(f *testing.F) {
 		}
 		for _, c := range []byte(text) {
 			if c <= ' ' || c >= 0x7f || c == ',' || c == '"' || c == ';' {
-				t.Fatalf("%q: token %q has %q", value, text, c)
+				t.Fatalf("%q: token %q contains %q", value, text, c)
 			}
 		}
 		again, err := authz.ParseHeader([]string{"Bearer " + text})
 		if err != nil || authz.Reveal(again) != text {
-			t.Fatalf("%q: sent on it is %q, %v", value, authz.Reveal(again), err)
+			t.Fatalf("%q: sent again it is %q, %v", value, authz.Reveal(again), err)
 		}
 	})
 }

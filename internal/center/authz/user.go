@@ -12,8 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// User is who the API server says that a token belongs to. It cannot be changed: many requests
-// share one.
+// User is the user of a token, as returned by the API server. It is immutable because requests share it.
 type User struct {
 	name, uid string
 	groups    []string
@@ -21,7 +20,7 @@ type User struct {
 	key       userKey
 }
 
-// userKey is equal for users that every authorizer must treat the same.
+// userKey is equal for users that no authorizer can tell apart.
 type userKey [sha256.Size]byte
 
 // NewUser returns the user that info describes.
@@ -37,17 +36,17 @@ func NewUser(info authenticationv1.UserInfo) *User {
 	return u
 }
 
-// Name is the name that the API server and its audit log know.
+// Name returns the user name as in the audit log of the API server.
 func (u *User) Name() string { return u.name }
 
-// UID is empty for users that have none.
+// UID returns the UID, or "" for users without a UID.
 func (u *User) UID() string { return u.uid }
 
 // Groups returns a copy of the groups.
 func (u *User) Groups() []string { return slices.Clone(u.groups) }
 
-// makeKey writes the length before each part: otherwise a group could be named so that two
-// different users look the same.
+// makeKey writes the length before each part. Without lengths, two different users could have the same key,
+// for example by the choice of a group name.
 func (u *User) makeKey() userKey {
 	h := sha256.New()
 	writeParts(h, u.name, u.uid)
@@ -65,7 +64,7 @@ func (u *User) makeKey() userKey {
 func writeParts(h hash.Hash, parts ...string) {
 	for _, p := range parts {
 		writeCount(h, len(p))
-		_, _ = h.Write([]byte(p)) // a hash takes everything
+		_, _ = h.Write([]byte(p)) // never fails
 	}
 }
 
@@ -85,8 +84,8 @@ func NewContext(ctx context.Context, user *User, token Token) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller{user, token})
 }
 
-// FromContext returns the caller that [Reviewer.Middleware] has put into the context. Without
-// one, ok is false and the request must not be answered.
+// FromContext returns the caller that [Reviewer.Middleware] added to the context. If ok is false, the request
+// must be rejected.
 func FromContext(ctx context.Context) (user *User, token Token, ok bool) {
 	c, ok := ctx.Value(callerKey{}).(caller)
 	return c.user, c.token, ok && c.user != nil

@@ -21,16 +21,16 @@ func TestOnlyEqualUsersShareReviews(t *testing.T) {
 		a, b info
 		want bool
 	}{
-		"the same":               {info{Username: "a", Groups: []string{"x", "y"}}, info{Username: "a", Groups: []string{"x", "y"}}, true},
-		"groups in other order":  {info{Username: "a", Groups: []string{"x", "y"}}, info{Username: "a", Groups: []string{"y", "x"}}, true},
-		"another name":           {info{Username: "a"}, info{Username: "b"}, false},
-		"another uid":            {info{Username: "a", UID: "1"}, info{Username: "a", UID: "2"}, false},
-		"a group more":           {info{Username: "a"}, info{Username: "a", Groups: []string{"x"}}, false},
-		"name runs into uid":     {info{Username: "ab", UID: "c"}, info{Username: "a", UID: "bc"}, false},
-		"groups run together":    {info{Groups: []string{"ab"}}, info{Groups: []string{"a", "b"}}, false},
-		"group looks like extra": {info{Groups: []string{"k", "v"}}, info{Extra: extra("k", "v")}, false},
-		"another extra":          {info{Extra: extra("k", "v")}, info{Extra: extra("k", "w")}, false},
-		"extra of two values":    {info{Extra: extra("k", "v", "k", "w")}, info{Extra: extra("k", "v", "w", "")}, false},
+		"equal":                     {info{Username: "a", Groups: []string{"x", "y"}}, info{Username: "a", Groups: []string{"x", "y"}}, true},
+		"different order of groups": {info{Username: "a", Groups: []string{"x", "y"}}, info{Username: "a", Groups: []string{"y", "x"}}, true},
+		"different name":            {info{Username: "a"}, info{Username: "b"}, false},
+		"different uid":             {info{Username: "a", UID: "1"}, info{Username: "a", UID: "2"}, false},
+		"additional group":          {info{Username: "a"}, info{Username: "a", Groups: []string{"x"}}, false},
+		"name and uid concatenated": {info{Username: "ab", UID: "c"}, info{Username: "a", UID: "bc"}, false},
+		"groups concatenated":       {info{Groups: []string{"ab"}}, info{Groups: []string{"a", "b"}}, false},
+		"groups like extra":         {info{Groups: []string{"k", "v"}}, info{Extra: extra("k", "v")}, false},
+		"different extra":           {info{Extra: extra("k", "v")}, info{Extra: extra("k", "w")}, false},
+		"extra with two values":     {info{Extra: extra("k", "v", "k", "w")}, info{Extra: extra("k", "v", "w", "")}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

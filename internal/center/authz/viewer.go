@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Scope is a resource in a namespace; an empty Namespace means all namespaces, or a resource
-// that is in none. Who may list it sees it.
+// Scope is a resource in a namespace. An empty Namespace means all namespaces or a cluster-scoped resource.
+// Users who are allowed to list it see its objects.
 type Scope struct {
 	Group, Resource, Namespace string
 }
@@ -24,12 +24,11 @@ func (s Scope) attributes() Attributes {
 	return Attributes{Verb: "list", Group: s.Group, Resource: s.Resource, Namespace: s.Namespace}
 }
 
-// Viewer is what one user sees. Filters ask it for every object, so what was decided before is
-// looked up without asking anybody.
+// Viewer decides which scopes a user sees. It caches its decisions, because filters call it for every object.
 type Viewer struct {
 	reviewer *Reviewer
-	ctx      context.Context // ends the sight
-	token    Token           // none unless it is followed
+	ctx      context.Context // its end terminates the Viewer
+	token    Token           // only set for a stream
 	fresh    freshness
 
 	changed chan struct{}
@@ -38,16 +37,16 @@ type Viewer struct {
 	mu         sync.RWMutex
 	user       *User
 	decisions  map[Scope]decision
-	validUntil time.Time // from then on the user is not known to be one
-	retryAt    time.Time // until then nobody waits for an answer
-	err        error     // why it has ended
-	// pending are scopes that were glanced at, and deciding says that somebody decides them.
+	validUntil time.Time // when the review of the token expires
+	retryAt    time.Time // before this time Allows does not wait
+	err        error     // why the Viewer was terminated
+	// pending are scopes without a decision, and deciding means that decidePending runs.
 	pending  []Scope
 	deciding bool
 }
 
-// decision is an answer about a scope. Without a time it is one that could not be had: nobody
-// sees the scope, and the next round asks.
+// decision is the result of a review of a scope. A zero time means that the review failed: the scope is
+// denied until the next re-check.
 type decision struct {
 	allowed    bool
 	reviewedAt time.Time
@@ -62,9 +61,8 @@ func (r *Reviewer) newViewer(ctx context.Context, user *User, until time.Time, f
 	}
 }
 
-// ViewerFor returns what a user sees right now, for a request that is answered at once. It is not
-// checked again, so it sees nothing after StaleAfter less TokenTTL, nor after the end of ctx.
-// A stream needs [Reviewer.Follow].
+// ViewerFor returns a Viewer for a single request. It is not re-checked, so it denies everything after
+// StaleAfter minus TokenTTL and after the end of ctx. Streams need [Reviewer.StreamViewer].
 func (r *Reviewer) ViewerFor(ctx context.Context, user *User) *Viewer {
 	o := &r.options
 	s := r.newViewer(ctx, user, o.Clock.Now().Add(o.StaleAfter-o.TokenTTL), freshness{o.AccessTTL, o.AccessTTL})
@@ -72,31 +70,30 @@ func (r *Reviewer) ViewerFor(ctx context.Context, user *User) *Viewer {
 	return s
 }
 
-// User returns who it is about.
+// User returns the user.
 func (s *Viewer) User() *User {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.user
 }
 
-// Changed receives when the answer to a question that was asked before is another one now, once
-// for all that changed together. Whoever has sent things by the old answers sends them again,
-// after a new Prefetch. It has one reader.
+// Changed receives when decisions have changed, once per batch. The reader then calls Prefetch and sends
+// again what it sent with the old decisions. There must be only one reader.
 func (s *Viewer) Changed() <-chan struct{} { return s.changed }
 
-// Revoked is closed when the sight has ended: nothing is seen any more, and Err says why.
+// Revoked is closed when the Viewer is terminated. It then denies everything, and Err returns the reason.
 func (s *Viewer) Revoked() <-chan struct{} { return s.revoked }
 
-// Err is nil until the sight has ended. Then it wraps [ErrInvalidToken], [ErrReviewFailed] or the
-// error of the context.
+// Err returns nil until the Viewer is terminated. Then the error wraps [ErrInvalidToken], [ErrReviewFailed]
+// or the error of the context.
 func (s *Viewer) Err() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.err
 }
 
-// Allows tells whether the user may list this. It is quick for scopes that were decided before;
-// for another one it asks and waits for at most DecisionTimeout, and says no if there is no answer.
+// Allows reports whether the user is allowed to list the scope. Without a decision it reviews the scope, waits
+// for at most DecisionTimeout, and returns false if the review fails.
 func (s *Viewer) Allows(scope Scope) bool {
 	if allowed, decided := s.lookup(scope); decided {
 		return allowed
@@ -118,8 +115,8 @@ func (s *Viewer) Allows(scope Scope) bool {
 	return allowed
 }
 
-// AllowsCached is Sees for who must not wait. Of what is not decided yet it says no and has it decided
-// in the background; [Sight.Changed] tells when the answer is yes.
+// AllowsCached is Allows without waiting. Without a decision it returns false and reviews the scope
+// in the background; [Viewer.Changed] receives if the scope is allowed.
 func (s *Viewer) AllowsCached(scope Scope) bool {
 	if allowed, decided := s.lookup(scope); decided {
 		return allowed
@@ -138,8 +135,7 @@ func (s *Viewer) AllowsCached(scope Scope) bool {
 	return false
 }
 
-// decidePending asks about what was glanced at, all that came together at once. What fails is asked
-// again in the next round.
+// decidePending reviews the pending scopes in batches. The next re-check repeats failed reviews.
 func (s *Viewer) decidePending() {
 	for {
 		s.mu.Lock()
@@ -149,11 +145,11 @@ func (s *Viewer) decidePending() {
 		if len(scopes) == 0 {
 			return
 		}
-		_ = s.Prefetch(s.ctx, scopes) // it has noted what it could not decide
+		_ = s.Prefetch(s.ctx, scopes) // failed scopes stay undecided
 	}
 }
 
-// Decisions are what was decided so far.
+// Decisions returns the decisions so far.
 func (s *Viewer) Decisions() map[Scope]bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -166,8 +162,7 @@ func (s *Viewer) Decisions() map[Scope]bool {
 	return out
 }
 
-// lookup looks up what was decided. A yes that is too old is not known any more; a no stays,
-// because it shows nothing.
+// lookup returns a decision. Only allowed decisions expire: using an old denied decision is safe.
 func (s *Viewer) lookup(scope Scope) (allowed, decided bool) {
 	now := s.reviewer.options.Clock.Now()
 	s.mu.RLock()
@@ -186,9 +181,9 @@ func (s *Viewer) lookup(scope Scope) (allowed, decided bool) {
 	return v.allowed, v.decided()
 }
 
-// Prefetch decides many scopes at once, so that Sees does not have to wait. It asks for all
-// namespaces first, and for single ones only where the answer was no. With an error, scopes
-// without an answer are not seen; those with one are.
+// Prefetch decides many scopes at once, so that Allows does not wait. It reviews all namespaces
+// first, and single ones only where that was denied. After an error, the scopes without a decision
+// are not seen.
 func (s *Viewer) Prefetch(ctx context.Context, scopes []Scope) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -205,7 +200,7 @@ func (s *Viewer) Prefetch(ctx context.Context, scopes []Scope) error {
 	return s.Err()
 }
 
-// undecided returns the distinct scopes that still have to be asked about.
+// undecided returns the distinct scopes without a decision.
 func (s *Viewer) undecided(scopes []Scope, key func(Scope) Scope) []Scope {
 	var missing []Scope
 	found := map[Scope]bool{}
@@ -222,8 +217,8 @@ func (s *Viewer) undecided(scopes []Scope, key func(Scope) Scope) []Scope {
 	return missing
 }
 
-// reviewScopes reviews these scopes, several at once, and takes the answers as they come. It stops at the
-// first that fails: when the API server is away, thousands would wait for nothing.
+// reviewScopes reviews the scopes concurrently. It stops at the first error: during an outage of the
+// API server, thousands of reviews would time out one after the other.
 func (s *Viewer) reviewScopes(ctx context.Context, scopes []Scope) error {
 	var changed, answered atomic.Int64
 	user := s.User()
@@ -250,19 +245,18 @@ func (s *Viewer) reviewScopes(ctx context.Context, scopes []Scope) error {
 		s.notifyChanged()
 	}
 	if err == nil && int(answered.Load()) < len(scopes) {
-		err = reviewFailedError("what "+user.name+" sees", accessReviews, ctx.Err())
+		err = reviewFailedError("permissions of "+user.name, accessReviews, ctx.Err())
 	}
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, context.Canceled) { // then it is the caller who did not wait
+	if !errors.Is(err, context.Canceled) { // canceled by the caller
 		s.backOff()
 	}
-	return fmt.Errorf("%d of %d scopes decided: %w", answered.Load(), len(scopes), err)
+	return fmt.Errorf("%d of %d permission checks completed: %w", answered.Load(), len(scopes), err)
 }
 
-// store keeps a verdict, unless a newer one is there, and tells whether somebody was told
-// otherwise before.
+// store stores a decision unless there is a newer one, and reports whether the decision has changed.
 func (s *Viewer) store(scope Scope, v decision) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,14 +265,14 @@ func (s *Viewer) store(scope Scope, v decision) bool {
 		return false
 	}
 	if v.allowed && scope.Namespace == "" {
-		// It answers for every namespace from now on.
+		// A cluster-wide permission replaces the decisions of single namespaces.
 		maps.DeleteFunc(s.decisions, func(other Scope, _ decision) bool { return other.allNamespaces() == scope })
 	}
 	s.decisions[scope] = v
 	return asked && old.allowed != v.allowed
 }
 
-// markUndecided remembers scopes that nobody could decide, for the next round.
+// markUndecided records scopes without a decision for the next re-check.
 func (s *Viewer) markUndecided(scopes ...Scope) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +281,7 @@ func (s *Viewer) markUndecided(scopes ...Scope) {
 	}
 }
 
-// markUndecidedLocked is want for who holds the lock.
+// markUndecidedLocked is markUndecided for callers that hold the lock.
 func (s *Viewer) markUndecidedLocked(scope Scope) {
 	for _, sc := range []Scope{scope.allNamespaces(), scope} {
 		if _, ok := s.decisions[sc]; !ok && s.err == nil {
@@ -296,7 +290,7 @@ func (s *Viewer) markUndecidedLocked(scope Scope) {
 	}
 }
 
-// backOff keeps the next frames from waiting, each in turn, for an API server that is away.
+// backOff prevents that during an outage each call of Allows waits for its timeout.
 func (s *Viewer) backOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,11 +300,11 @@ func (s *Viewer) backOff() {
 func (s *Viewer) notifyChanged() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // not read yet: one is enough
+	default: // one unread signal is enough
 	}
 }
 
-// terminate closes the sight, once.
+// terminate ends the Viewer. Later calls have no effect.
 func (s *Viewer) terminate(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

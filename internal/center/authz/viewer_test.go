@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/authz"
 )
 
-// grant answers by a list of "resource/namespace"; a namespace left out means all.
+// grant allows a list of "resource/namespace". An empty namespace means all namespaces.
 func (s *fakeAPIServer) grant(granted ...string) {
 	s.set(func() {
 		s.reviewAccess = func(spec authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
@@ -51,12 +51,12 @@ func TestAllowsReviewsEachScopeOnce(t *testing.T) {
 			t.Fatal("wrong answer")
 		}
 	}
-	// Two questions for all namespaces and three for single ones.
+	// Two cluster-wide reviews and three reviews of single namespaces.
 	if _, rights := s.counts(); rights != 5 {
 		t.Errorf("got %d reviews, want 5", rights)
 	}
 	if signaled(viewer.Changed()) {
-		t.Error("a first answer is no change")
+		t.Error("the first decision counts as a change")
 	}
 }
 
@@ -84,14 +84,14 @@ func TestStreamViewerNoticesAccessChanges(t *testing.T) {
 	for i, st := range steps {
 		s.grant(st.grants...)
 		before, _ := s.counts()
-		eventually(t, "the timer of the next round", clock.HasWaiters)
+		eventually(t, "the timer of the next re-check", clock.HasWaiters)
 		clock.Step(30 * time.Second)
 		eventually(t, "a round", func() bool { n, _ := s.counts(); return n > before && clock.HasWaiters() })
 		if got := signaled(viewer.Changed()); got != st.wantChanged {
-			t.Errorf("step %d: changed is %t", i, got)
+			t.Errorf("step %d: changed: got %t", i, got)
 		}
 		if got := viewer.Allows(pods("shop")); got != st.wantSees {
-			t.Errorf("step %d: sees is %t", i, got)
+			t.Errorf("step %d: allowed: got %t", i, got)
 		}
 	}
 }
@@ -102,11 +102,14 @@ func TestViewerEndsWhenTokenIsRevoked(t *testing.T) {
 		then authenticationv1.TokenReviewStatus
 		want bool
 	}{
-		"still valid":       {then: authenticationv1.TokenReviewStatus{Authenticated: true, User: alice}},
-		"another group":     {then: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "alice", UID: "1", Groups: []string{"g"}}}},
-		"not valid":         {then: authenticationv1.TokenReviewStatus{}, want: true},
-		"another user":      {then: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "bob", UID: "1"}}, want: true},
-		"made again, alike": {then: authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "alice", UID: "2"}}, want: true},
+		"still valid": {then: authenticationv1.TokenReviewStatus{Authenticated: true, User: alice}},
+		"different group": {then: authenticationv1.TokenReviewStatus{Authenticated: true,
+			User: authenticationv1.UserInfo{Username: "alice", UID: "1", Groups: []string{"g"}}}},
+		"invalid": {then: authenticationv1.TokenReviewStatus{}, want: true},
+		"different user": {then: authenticationv1.TokenReviewStatus{Authenticated: true,
+			User: authenticationv1.UserInfo{Username: "bob", UID: "1"}}, want: true},
+		"recreated with the same name": {then: authenticationv1.TokenReviewStatus{Authenticated: true,
+			User: authenticationv1.UserInfo{Username: "alice", UID: "2"}}, want: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,20 +118,20 @@ func TestViewerEndsWhenTokenIsRevoked(t *testing.T) {
 			r, clock := newReviewer(t, s.config, authz.Options{})
 			viewer := newStreamViewer(t, r)
 			if !viewer.Allows(pods("shop")) {
-				t.Fatal("not seen at first")
+				t.Fatal("denied at first")
 			}
 			s.set(func() { s.reviewToken = func(string) authenticationv1.TokenReviewStatus { return tc.then } })
-			eventually(t, "the timer of the next round", clock.HasWaiters)
+			eventually(t, "the timer of the next re-check", clock.HasWaiters)
 			clock.Step(30 * time.Second)
 			eventually(t, "a round", func() bool { return clock.HasWaiters() || signaled(viewer.Revoked()) })
 			if tc.want {
 				eventually(t, "Revoked", func() bool { return signaled(viewer.Revoked()) })
 			}
 			if got := signaled(viewer.Revoked()); got != tc.want {
-				t.Errorf("revoked is %t, want %t", got, tc.want)
+				t.Errorf("revoked: got %t, want %t", got, tc.want)
 			}
 			if got := viewer.Allows(pods("shop")); got == tc.want {
-				t.Errorf("sees is %t", got)
+				t.Errorf("allowed: got %t", got)
 			}
 			if tc.want && (!errors.Is(viewer.Err(), authz.ErrInvalidToken) || viewer.Prefetch(t.Context(), []authz.Scope{pods("a")}) == nil) {
 				t.Errorf("got error %v", viewer.Err())
@@ -139,9 +142,9 @@ func TestViewerEndsWhenTokenIsRevoked(t *testing.T) {
 
 func TestViewerEndsWhenReviewsFail(t *testing.T) {
 	breakdowns := map[string]func(*fakeAPIServer){
-		"everything fails":  func(s *fakeAPIServer) { s.down = apiStatus(503, "ServiceUnavailable") },
-		"nothing answers":   func(s *fakeAPIServer) { s.hang = make(chan struct{}) },
-		"rights alone fail": func(s *fakeAPIServer) { s.down, s.accessReviewsOnly = apiStatus(500, "InternalError"), true },
+		"all reviews fail":    func(s *fakeAPIServer) { s.down = apiStatus(503, "ServiceUnavailable") },
+		"no response":         func(s *fakeAPIServer) { s.hang = make(chan struct{}) },
+		"access reviews fail": func(s *fakeAPIServer) { s.down, s.accessReviewsOnly = apiStatus(500, "InternalError"), true },
 	}
 	for name, breakDown := range breakdowns {
 		t.Run(name, func(t *testing.T) {
@@ -150,34 +153,34 @@ func TestViewerEndsWhenReviewsFail(t *testing.T) {
 			r, clock := newReviewer(t, s.config, authz.Options{ReviewTimeout: 100 * time.Millisecond, DecisionTimeout: 100 * time.Millisecond})
 			viewer := newStreamViewer(t, r)
 			if !viewer.Allows(pods("shop")) {
-				t.Fatal("not seen at first")
+				t.Fatal("denied at first")
 			}
 			s.set(func() { breakDown(s) })
 			began := clock.Now()
 			for !signaled(viewer.Revoked()) {
 				if clock.Since(began) > 61*time.Second && viewer.Allows(pods("shop")) {
-					t.Fatalf("seen after %s", clock.Since(began))
+					t.Fatalf("allowed after %s", clock.Since(began))
 				}
 				if clock.Since(began) > 90*time.Second {
 					t.Fatal("not closed")
 				}
 				clock.Step(time.Second)
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(20 * time.Millisecond) // requests to the API server take real time
 			}
 			if got := clock.Since(began); got < 45*time.Second {
-				t.Errorf("closed after %s: too soon for a restart of the API server", got)
+				t.Errorf("closed after %s: does not tolerate a restart of the API server", got)
 			}
 			if !errors.Is(viewer.Err(), authz.ErrReviewFailed) {
 				t.Errorf("got %v", viewer.Err())
 			}
 			if viewer.Allows(pods("shop")) {
-				t.Error("seen although closed")
+				t.Error("allowed although closed")
 			}
 		})
 	}
 }
 
-// Sees looks at the age of an answer itself, and does not rely on a round that may hang.
+// Allows checks the age of a decision and does not rely on a re-check, which may hang.
 func TestStaleAccessExpiresWhileRecheckHangs(t *testing.T) {
 	for _, right := range []string{"pods/shop", "pods/"} {
 		t.Run(right, func(t *testing.T) {
@@ -186,34 +189,34 @@ func TestStaleAccessExpiresWhileRecheckHangs(t *testing.T) {
 			r, clock := newReviewer(t, s.config, authz.Options{DecisionTimeout: 50 * time.Millisecond})
 			viewer := newStreamViewer(t, r)
 			if !viewer.Allows(pods("shop")) {
-				t.Fatal("not seen at first")
+				t.Fatal("denied at first")
 			}
 			s.set(func() { s.down, s.accessReviewsOnly = apiStatus(500, "InternalError"), true })
 			tokens, _ := s.counts()
-			eventually(t, "the timer of the next round", clock.HasWaiters)
+			eventually(t, "the timer of the next re-check", clock.HasWaiters)
 			clock.Step(30 * time.Second)
-			eventually(t, "a round that renews the token alone", func() bool { n, _ := s.counts(); return n > tokens && clock.HasWaiters() })
+			eventually(t, "a re-check that renews only the token", func() bool { n, _ := s.counts(); return n > tokens && clock.HasWaiters() })
 			s.set(func() { s.hang = make(chan struct{}) })
 			clock.Step(20 * time.Second)
-			eventually(t, "the next round to hang", func() (hangs bool) {
+			eventually(t, "the next re-check to hang", func() (hangs bool) {
 				s.set(func() { hangs = s.hanging > 0 })
 				return hangs
 			})
 			if !viewer.Allows(pods("shop")) {
-				t.Error("not seen after 50 s")
+				t.Error("denied after 50 s")
 			}
 			clock.Step(11 * time.Second)
 			if viewer.Allows(pods("shop")) {
-				t.Error("seen after 61 s")
+				t.Error("allowed after 61 s")
 			}
 			if signaled(viewer.Revoked()) {
-				t.Error("closed already, so this shows nothing")
+				t.Error("already closed, so the test is not meaningful")
 			}
 		})
 	}
 }
 
-// A stream stays open, so it may not begin with answers that are nearly too old.
+// A stream stays open, so it must not start with reviews that are almost expired.
 func TestStreamViewerRequiresFreshReviews(t *testing.T) {
 	s := newFakeAPIServer(t)
 	s.grant("pods/shop")
@@ -230,21 +233,21 @@ func TestStreamViewerRequiresFreshReviews(t *testing.T) {
 	clock.Step(11 * time.Second)
 	s.grant()
 	if yes, err := r.Allowed(t.Context(), user, shop); !yes || err != nil {
-		t.Fatalf("a single request takes the kept answer: got %t, %v", yes, err)
+		t.Fatalf("a single request does not use the cached review: got %t, %v", yes, err)
 	}
 	if newStreamViewer(t, r).Allows(pods("shop")) {
-		t.Error("the stream took an answer of 11 s")
+		t.Error("the stream used a review of 11 s")
 	}
 	s.set(func() {
 		s.reviewToken = func(string) authenticationv1.TokenReviewStatus { return authenticationv1.TokenReviewStatus{} }
 	})
 	clock.Step(11 * time.Second)
 	if _, err := r.StreamViewer(t.Context(), token); !errors.Is(err, authz.ErrInvalidToken) {
-		t.Errorf("the stream took a token that was valid 11 s ago: %v", err)
+		t.Errorf("the stream used a token review of 11 s: %v", err)
 	}
 }
 
-// Whatever fails and whenever: nothing is seen more than 60 s after the right to it ended.
+// No failure extends access beyond 60 s after the permission was revoked.
 func TestAccessNeverOutlivesStaleAfter(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -259,7 +262,7 @@ func TestAccessNeverOutlivesStaleAfter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			last := clock.Now() // when the right was last there
+			last := clock.Now() // the last time with the permission
 			granted := true
 			for range 300 {
 				switch rng.IntN(12) {
@@ -280,7 +283,7 @@ func TestAccessNeverOutlivesStaleAfter(t *testing.T) {
 					last = clock.Now()
 				}
 				if viewer.Allows(pods("shop")) && clock.Since(last) > 60*time.Second {
-					t.Fatalf("seen %s after the right ended", clock.Since(last))
+					t.Fatalf("allowed %s after the permission was revoked", clock.Since(last))
 				}
 				if signaled(viewer.Revoked()) {
 					s.set(func() { s.down = nil })
@@ -308,7 +311,7 @@ func TestViewerForExpires(t *testing.T) {
 	third := r.ViewerFor(t.Context(), user)
 	clock.Step(30 * time.Second)
 	if third.Allows(pods("shop")) {
-		t.Error("seen although nobody checks the token any more")
+		t.Error("allowed although the token is no longer reviewed")
 	}
 }
 
@@ -329,13 +332,13 @@ func TestDeniedScopesAreRecheckedInBatches(t *testing.T) {
 	}
 	for range 10 {
 		tokens, _ := s.counts()
-		eventually(t, "the timer of the next round", clock.HasWaiters)
+		eventually(t, "the timer of the next re-check", clock.HasWaiters)
 		clock.Step(30 * time.Second)
 		eventually(t, "a round", func() bool { n, _ := s.counts(); return n > tokens && clock.HasWaiters() })
 	}
-	// Ten rounds of the one for all namespaces and ten others: all hundred had their turn.
+	// Ten re-checks of the cluster-wide scope and ten others: all hundred scopes were reviewed.
 	if _, after := s.counts(); after-before != 110 {
-		t.Errorf("got %d reviews in ten rounds, want 110", after-before)
+		t.Errorf("got %d reviews in ten re-checks, want 110", after-before)
 	}
 }
 
@@ -357,7 +360,7 @@ func TestViewersLeaveNoGoroutines(t *testing.T) {
 	s := newFakeAPIServer(t)
 	s.grant("pods/shop")
 	r, _ := newReviewer(t, s.config, authz.Options{})
-	newStreamViewer(t, r) // connections of the client are there before it is counted
+	newStreamViewer(t, r) // opens the client connections before goroutines are counted
 	before := runtime.NumGoroutine()
 	ctx, cancel := context.WithCancel(t.Context())
 	var viewers []*authz.Viewer
@@ -372,7 +375,7 @@ func TestViewersLeaveNoGoroutines(t *testing.T) {
 	eventually(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
 	for _, viewer := range viewers {
 		if !signaled(viewer.Revoked()) || !errors.Is(viewer.Err(), context.Canceled) || viewer.Allows(pods("shop")) {
-			t.Fatal("a sight outlives its context")
+			t.Fatal("a viewer outlives its context")
 		}
 	}
 }
@@ -398,7 +401,7 @@ func BenchmarkAllows(b *testing.B) {
 	}
 }
 
-// Glance never waits: what it does not know is decided meanwhile, with few questions, and told.
+// AllowsCached never blocks: a scope without a decision is reviewed in the background, and Changed receives.
 func TestAllowsCachedNeverBlocks(t *testing.T) {
 	s := newFakeAPIServer(t)
 	s.grant("pods/shop")
@@ -406,9 +409,9 @@ func TestAllowsCachedNeverBlocks(t *testing.T) {
 	viewer := newStreamViewer(t, r)
 	hang := make(chan struct{})
 	s.set(func() { s.hang = hang })
-	for range 100 { // while the API server does not answer
+	for range 100 { // while the API server does not respond
 		if viewer.AllowsCached(pods("shop")) || viewer.AllowsCached(pods("other")) {
-			t.Fatal("seen before it was decided")
+			t.Fatal("allowed before it was decided")
 		}
 	}
 	s.set(func() { s.hang = nil })
@@ -416,12 +419,12 @@ func TestAllowsCachedNeverBlocks(t *testing.T) {
 	select {
 	case <-viewer.Changed():
 	case <-time.After(10 * time.Second):
-		t.Fatal("nobody was told")
+		t.Fatal("Changed did not receive")
 	}
 	if !viewer.AllowsCached(pods("shop")) || viewer.AllowsCached(pods("other")) {
-		t.Error("not as decided")
+		t.Error("the decision was not applied")
 	}
-	if _, rights := s.counts(); rights != 3 { // everywhere, and each
+	if _, rights := s.counts(); rights != 3 { // one cluster-wide and two single scopes
 		t.Errorf("%d questions", rights)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/authz"
 )
 
-// caller acts with the token of who asks, and nothing else.
+// caller returns a Caller that uses only the token of the request.
 func (s *Server) caller(r *http.Request) (*actions.Caller, error) {
 	_, token, _ := authz.FromContext(r.Context())
 	config, err := s.Reviewer.ConfigFor(token)
@@ -26,31 +26,33 @@ func (s *Server) caller(r *http.Request) (*actions.Caller, error) {
 	return s.Callers.ForConfig(config)
 }
 
-// ActionRequest is what somebody wants to be done with an application.
+// ActionRequest is the body of an action on an application.
 type ActionRequest struct {
-	// Component is the part that it is about; empty means all.
+	// Component limits the action to one component. Empty means the whole application.
 	Component string `json:"component,omitempty"`
-	// DryRun asks what would happen.
+	// DryRun previews the action without changing anything.
 	DryRun bool `json:"dryRun,omitempty"`
-	// Replicas are for scale.
+	// Replicas is the desired number of replicas. Only for scale.
 	Replicas int32 `json:"replicas,omitempty"`
-	// Revision is the one to go back to, 0 the newest healthy one that differs. Seen is the
-	// generation that a dry run told: who changed something since is not overwritten.
+	// Revision is the target of a rollback; 0 means the newest healthy revision that differs.
+	// ExpectedGeneration is the generation returned by a dry run; a rollback of any other generation is
+	// rejected, so that it does not overwrite later changes.
 	Revision           int64 `json:"revision,omitempty"`
-	ExpectedGeneration int64 `json:"seen,omitempty"`
+	ExpectedGeneration int64 `json:"expectedGeneration,omitempty"`
 }
 
-// performAction does something with an application.
+// performAction runs an action on an application.
 func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		writeError(w, http.StatusUnsupportedMediaType, "UnsupportedMediaType", "send JSON, with the header Content-Type: application/json; {} is enough for most")
+		writeError(w, http.StatusUnsupportedMediaType, "UnsupportedMediaType",
+			"Content-Type must be application/json; send a JSON body, at least {}")
 		return
 	}
 	var req ActionRequest
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&req); err != nil {
-		writeError(w, http.StatusBadRequest, "BadRequest", "the body is not what /openapi/v1 describes: "+err.Error())
+		writeError(w, http.StatusBadRequest, "BadRequest", "invalid request body: "+err.Error()+"; see /openapi/v1 for the schema")
 		return
 	}
 	c, err := s.caller(r)
@@ -73,7 +75,7 @@ func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 	case "rollback":
 		out, err = c.Rollback(r.Context(), ref, actions.RollbackOptions{Revision: req.Revision, ExpectedGeneration: req.ExpectedGeneration, DryRun: req.DryRun})
 	default:
-		writeError(w, http.StatusNotFound, "NotFound", verb+" is nothing that can be done; use restart, suspend, resume, scale or rollback")
+		writeError(w, http.StatusNotFound, "NotFound", "unknown action "+verb+"; use restart, suspend, resume, scale or rollback")
 		return
 	}
 	if err != nil {
@@ -83,11 +85,11 @@ func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, out)
 }
 
-// writeActionError answers an error of the API server, or of what asks it.
+// writeActionError writes an error of the API server or of its client.
 func writeActionError(w http.ResponseWriter, r *http.Request, err error) {
 	var e *actions.Error
 	switch {
-	case r.Context().Err() != nil: // nobody waits for an answer
+	case r.Context().Err() != nil: // the client has disconnected
 	case errors.As(err, &e):
 		writeError(w, e.HTTPStatus(), string(e.Reason), e.Message)
 	default:
@@ -95,7 +97,7 @@ func writeActionError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// object is one object as the API server has it now, as far as it may be shown.
+// object serves one object, read from the API server and redacted.
 func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 	c, err := s.caller(r)
 	if err != nil {
@@ -116,7 +118,7 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, o)
 }
 
-// logs are what the pods of an application, or one pod, write.
+// logs streams the logs of a pod or of all pods of an application.
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	o, err := logOptions(r.URL.Query())
 	if err != nil {
@@ -147,26 +149,26 @@ func logOptions(q url.Values) (o actions.LogOptions, err error) {
 	if t := q.Get("tail"); t != "" {
 		n, err := strconv.ParseInt(t, 10, 64)
 		if err != nil {
-			return o, errors.New("tail=" + t + " is not a number of lines")
+			return o, errors.New("tail=" + t + " is not a number of lines; use an integer like 100")
 		}
 		o.Tail = &n
 	}
 	if t := q.Get("since"); t != "" {
 		if o.Since, err = time.ParseDuration(t); err != nil {
-			return o, errors.New("since=" + t + " is not a duration; use one like 5m")
+			return o, errors.New("since=" + t + " is not a duration; use a duration like 5m")
 		}
 	}
 	return o, nil
 }
 
-// deadlineWriter writes to who may read slowly, but reads.
+// deadlineWriter sets a new deadline for every write, so that a slow client is served and a stalled client is not.
 type deadlineWriter struct {
 	io.Writer
 	controller *http.ResponseController
 	started    bool
 }
 
-// writeTimeout is how long one write may take.
+// writeTimeout is the timeout of one write.
 const writeTimeout = 10 * time.Second
 
 func (s *deadlineWriter) Write(p []byte) (int, error) {

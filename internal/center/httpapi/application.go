@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect/wire"
 )
 
-// writeApplication answers with what the caller may see of an application.
+// writeApplication serves an application without the parts that the caller is not allowed to see.
 func (s *Server) writeApplication(w http.ResponseWriter, r *http.Request, trim func(*wire.Application)) {
 	rec, v, ok := s.visibleApplication(w, r)
 	if !ok {
@@ -24,14 +24,14 @@ func (s *Server) writeApplication(w http.ResponseWriter, r *http.Request, trim f
 		return
 	}
 	a := wire.NewApplication(rec.View, v.allowsObject)
-	if !rec.Ref.IsManaged() { // who says it is seen, by those who may
+	if !rec.Ref.IsManaged() { // its messages come from members, which may be hidden
 		clearHiddenMessages(&a)
 	}
 	trim(&a)
 	writeJSON(w, http.StatusOK, a)
 }
 
-// objectScopes are the rights that are needed to see everything of an application, each once.
+// objectScopes returns the distinct permissions required to see all objects of an application.
 func (s *Server) objectScopes(rec *model.Record) []sse.Scope {
 	seen := map[sse.Scope]bool{}
 	var out []sse.Scope
@@ -44,8 +44,8 @@ func (s *Server) objectScopes(rec *model.Record) []sse.Scope {
 	return out
 }
 
-// clearHiddenMessages takes the sentences of what is hidden from an application that has no object of its
-// own to say them.
+// clearHiddenMessages removes messages that may be about hidden objects. It is for applications without
+// an object of their own, whose messages are copied from members.
 func clearHiddenMessages(a *wire.Application) {
 	if len(a.HiddenKinds) == 0 {
 		return
@@ -63,12 +63,12 @@ func appendNodes(out []explain.ObjectRef, all []inspect.Node) []explain.ObjectRe
 	return out
 }
 
-// application is everything about one.
+// application serves all details of an application.
 func (s *Server) application(w http.ResponseWriter, r *http.Request) {
 	s.writeApplication(w, r, func(*wire.Application) {})
 }
 
-// diagnosis is an application without its tree.
+// diagnosis serves an application without its tree.
 func (s *Server) diagnosis(w http.ResponseWriter, r *http.Request) {
 	s.writeApplication(w, r, func(a *wire.Application) {
 		a.Unassigned = nil
@@ -78,7 +78,7 @@ func (s *Server) diagnosis(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// tree is an application without causes and changes.
+// tree serves an application without causes and changes.
 func (s *Server) tree(w http.ResponseWriter, r *http.Request) {
 	s.writeApplication(w, r, func(a *wire.Application) {
 		a.Causes, a.Changes = []wire.Cause{}, []wire.Change{}
@@ -88,13 +88,13 @@ func (s *Server) tree(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// History is what happened to an application lately.
+// History contains the recent activity of an application.
 type History struct {
 	App wire.Object `json:"app"`
-	// Since is how far back this reaches: what was before is not known.
+	// Since is the time from which the history is complete. Earlier activity is not known.
 	Since   time.Time        `json:"since"`
 	Entries []activity.Entry `json:"entries"`
-	// Hidden are kinds of which something was left out.
+	// Hidden are the kinds whose entries the caller is not allowed to see.
 	Hidden []string `json:"hidden,omitempty"`
 }
 

@@ -14,23 +14,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect/wire"
 )
 
-// FindResult are objects that use something.
+// FindResult contains the objects that match a search.
 type FindResult struct {
 	Items []FindResultItem `json:"items"`
-	// Truncated says that there are more than were told.
-	Truncated bool `json:"more,omitempty"`
+	// Truncated is true if there are more matches than Items contains.
+	Truncated bool `json:"truncated,omitempty"`
 }
 
-// FindResultItem is an object, and the applications that it belongs to.
+// FindResultItem is an object and the applications that it belongs to.
 type FindResultItem struct {
 	wire.Object
 	Applications []wire.Object `json:"applications,omitempty"`
 }
 
-// maxFindResults is how many objects are told.
+// maxFindResults is the maximum number of objects in a result.
 const maxFindResults = 500
 
-// findTerms are what can be looked for, by the name of the parameter.
+// findTerms maps query parameters to index terms.
 var findTerms = map[string]func(namespace, value string) store.Term{
 	"image": func(_, v string) store.Term { return store.Term{Field: model.ByImage, Value: v} },
 	"node":  func(_, v string) store.Term { return store.Term{Field: model.ByNode, Value: v} },
@@ -46,7 +46,7 @@ var findTerms = map[string]func(namespace, value string) store.Term{
 	},
 }
 
-// find answers who uses an image, a node, a Secret, a ConfigMap or a claim, or has a label.
+// find serves the objects that use an image, Node, Secret, ConfigMap or PersistentVolumeClaim, or have a label.
 func (s *Server) find(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
 	namespace := values.Get("namespace")
@@ -58,7 +58,7 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if namespace == "" && (name == "secret" || name == "configmap" || name == "claim") {
-			writeError(w, http.StatusBadRequest, "BadRequest", name+"="+value+" needs the namespace that it is in; add &namespace=NAME")
+			writeError(w, http.StatusBadRequest, "BadRequest", name+"="+value+" requires a namespace; add &namespace=NAME")
 			return
 		}
 		found := s.Store.Find(term(namespace, value))
@@ -68,7 +68,8 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request) {
 		entries, searched = found, true
 	}
 	if !searched {
-		writeError(w, http.StatusBadRequest, "BadRequest", "nothing to look for; use one of image, node, label (KEY=VALUE), secret, configmap or claim, and namespace")
+		writeError(w, http.StatusBadRequest, "BadRequest",
+			"no search term; use image, node, label (KEY=VALUE), secret, configmap or claim; the last three also require namespace")
 		return
 	}
 	entries = slices.DeleteFunc(entries, func(e *store.Entry) bool { return namespace != "" && e.Namespace != namespace })

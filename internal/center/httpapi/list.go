@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/center/authz"
 	"github.com/holdfast-dev/holdfast/internal/center/informers"
 	"github.com/holdfast-dev/holdfast/internal/center/model"
@@ -22,19 +23,19 @@ import (
 // ApplicationList is a page of applications.
 type ApplicationList struct {
 	Items []ApplicationListItem `json:"items"`
-	// Total is how many match, and Counts how many of them there are of each health.
+	// Total is the number of matching applications. Counts is that number by health.
 	Total  int            `json:"total"`
 	Counts map[string]int `json:"counts"`
-	// Continue asks for the next page; empty after the last.
+	// Continue is the token for the next page. Empty on the last page.
 	Continue string `json:"continue,omitempty"`
-	// Stale are the resources of which not everything is heard now.
+	// Stale are the resources whose informers are not up to date.
 	Stale []string `json:"stale,omitempty"`
 }
 
-// ApplicationListItem is an application of a list, and why it is not ready, if the caller may see that.
+// ApplicationListItem is an application with its first error cause, if the caller is allowed to see the cause.
 type ApplicationListItem struct {
 	wire.Summary
-	Cause *wire.Cause `json:"why,omitempty"`
+	Cause *wire.Cause `json:"cause,omitempty"`
 }
 
 const (
@@ -42,7 +43,7 @@ const (
 	maxPageSize     = 500
 )
 
-// query is what a list is asked for.
+// query contains the parameters of a list request.
 type query struct {
 	namespace, kind, text string
 	health                []string
@@ -57,12 +58,12 @@ func parseQuery(v url.Values) (query, error) {
 		q.health = strings.Split(h, ",")
 	}
 	if sortOrders[cmp.Or(q.sortBy, "name")] == nil {
-		return q, fmt.Errorf("sort=%s is not known; use name, health, created or since", q.sortBy)
+		return q, fmt.Errorf("unknown sort=%s; use name, health, created or since", q.sortBy)
 	}
 	if l := v.Get("limit"); l != "" {
 		n, err := strconv.Atoi(l)
 		if err != nil || n < 1 || n > maxPageSize {
-			return q, fmt.Errorf("limit=%s is not a number from 1 to %d", l, maxPageSize)
+			return q, fmt.Errorf("limit=%s must be a number from 1 to %d", l, maxPageSize)
 		}
 		q.limit = n
 	}
@@ -70,15 +71,20 @@ func parseQuery(v url.Values) (query, error) {
 }
 
 func (q query) matches(r *model.Record) bool {
-	return (q.namespace == "" || r.Ref.Namespace == q.namespace) && (q.kind == "" || strings.EqualFold(r.Ref.Kind, q.kind)) &&
+	return (q.namespace == "" || r.Ref.Namespace == q.namespace) && (q.kind == "" || matchesKind(r.Ref.Kind, q.kind)) &&
 		(len(q.health) == 0 || slices.Contains(q.health, string(r.Health))) &&
 		(q.text == "" || strings.Contains(strings.ToLower(r.Ref.Namespace+"/"+r.Ref.Name), q.text))
 }
 
-// severity puts what needs somebody first.
+// matchesKind compares kinds. The API group is optional.
+func matchesKind(kind, wanted string) bool {
+	return strings.EqualFold(kind, wanted) || strings.EqualFold(appkind.ParseName(kind).Kind, wanted)
+}
+
+// severity sorts applications that need attention first.
 var severity = map[health.Status]int{health.Degraded: 0, inspect.Waiting: 1, health.Progressing: 2, health.Unknown: 3, health.Suspended: 4, health.Healthy: 5}
 
-// sortOrders are how lists can be sorted. What is equal stays in the order of names.
+// sortOrders are the sort orders of a list. Sorting is stable: equal applications stay sorted by name.
 var sortOrders = map[string]func(a, b *model.Record) int{
 	"name":    func(*model.Record, *model.Record) int { return 0 },
 	"health":  func(a, b *model.Record) int { return cmp.Compare(severity[a.Health], severity[b.Health]) },
@@ -102,7 +108,7 @@ func (s *Server) listApplications(w http.ResponseWriter, r *http.Request) {
 	for _, rec := range records {
 		out.Counts[string(rec.Health)]++
 	}
-	if q.sortBy != "" && q.sortBy != "name" { // which they are in
+	if q.sortBy != "" && q.sortBy != "name" { // records are already sorted by name
 		slices.SortStableFunc(records, sortOrders[q.sortBy])
 	}
 	start := q.startIndex(records)
@@ -120,8 +126,9 @@ func (s *Server) listApplications(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, out)
 }
 
-// startIndex is where the page begins: after the application that the last one ended with. One that went
-// meanwhile still has its place among names; in another order nobody knows it, and it begins anew.
+// startIndex returns the index of the first application after the last one of the previous page. If that one
+// was deleted meanwhile, its position is still known when sorting by name. For other sort orders the list
+// restarts at the first page.
 func (q query) startIndex(all []*model.Record) int {
 	last, ok := model.ParseRef(q.after)
 	if !ok {
@@ -139,7 +146,7 @@ func (q query) startIndex(all []*model.Record) int {
 	return len(all)
 }
 
-// visibleApplications are the applications that match and that the caller may see.
+// visibleApplications returns the matching applications that the caller is allowed to see.
 func (s *Server) visibleApplications(r *http.Request, v viewer, q query) ([]*model.Record, error) {
 	records := s.Model.All()
 	matching, required := make([]*model.Record, 0, len(records)), scopeSets{scopesOf: s.Resolver.ApplicationScopes, setByKey: map[model.Ref]int{}}
@@ -165,8 +172,8 @@ func (s *Server) visibleApplications(r *http.Request, v viewer, q query) ([]*mod
 	return out, nil
 }
 
-// scopeSets are the rights that applications need, each once: thousands of ours are of a few kinds in a
-// few namespaces.
+// scopeSets collects the permissions that applications require, without duplicates: thousands of applications
+// share a few kinds and namespaces.
 type scopeSets struct {
 	scopesOf func(*model.Record) []sse.Scope
 	sets     [][]sse.Scope
@@ -175,13 +182,13 @@ type scopeSets struct {
 	lastSet  int
 }
 
-// add returns which of all an application needs.
+// add returns the index of the set that an application requires.
 func (n *scopeSets) add(rec *model.Record) int {
 	key := model.Ref{Kind: rec.Ref.Kind, Namespace: rec.Ref.Namespace}
-	if key == n.lastKey { // they come by namespace
+	if key == n.lastKey { // applications are sorted by namespace
 		return n.lastSet
 	}
-	if !rec.Ref.IsManaged() { // depends on what it is made of
+	if !rec.Ref.IsManaged() { // depends on its members
 		n.sets = append(n.sets, n.scopesOf(rec))
 		return len(n.sets) - 1
 	}
@@ -195,7 +202,7 @@ func (n *scopeSets) add(rec *model.Record) int {
 	return i
 }
 
-// distinct are all of them.
+// distinct returns all permissions without duplicates.
 func (n *scopeSets) distinct() []sse.Scope {
 	var out []sse.Scope
 	seen := map[sse.Scope]bool{}
@@ -236,7 +243,7 @@ func (s *Server) visibleCause(v viewer, rec *model.Record) *wire.Cause {
 	return nil
 }
 
-// staleResources are the resources of which not everything is heard.
+// staleResources returns the resources whose informers are not up to date.
 func (s *Server) staleResources() []string {
 	var out []string
 	for _, i := range s.Registry.Informers() {

@@ -21,15 +21,15 @@ func TestPageStartIndex(t *testing.T) {
 		query query
 		want  int
 	}{
-		"the first page":          {query{}, 0},
-		"nonsense":                {query{after: "x"}, 0},
-		"after the first":         {query{after: "AppStack/a/one"}, 1},
-		"after the last":          {query{after: "AppStack/b/one"}, 3},
-		"one that went":           {query{after: "AppStack/a/other"}, 1},
-		"the last one went":       {query{after: "AppStack/c/one"}, 3},
-		"went, by health":         {query{after: "AppStack/a/other", sortBy: "health"}, 0},
-		"is there, by health":     {query{after: "AppStack/a/two", sortBy: "health"}, 2},
-		"another kind comes next": {query{after: "AppService/a/two"}, 1},
+		"first page":                      {query{}, 0},
+		"invalid token":                   {query{after: "x"}, 0},
+		"after the first":                 {query{after: "AppStack/a/one"}, 1},
+		"after the last":                  {query{after: "AppStack/b/one"}, 3},
+		"deleted application":             {query{after: "AppStack/a/other"}, 1},
+		"deleted last application":        {query{after: "AppStack/c/one"}, 3},
+		"deleted application, by health":  {query{after: "AppStack/a/other", sortBy: "health"}, 0},
+		"existing application, by health": {query{after: "AppStack/a/two", sortBy: "health"}, 2},
+		"same name and a different kind":  {query{after: "AppService/a/two"}, 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -40,8 +40,8 @@ func TestPageStartIndex(t *testing.T) {
 	}
 }
 
-// A right is asked for once for all of ours of a kind and namespace, and for each group by itself:
-// what it is made of decides.
+// Managed applications of a kind in a namespace share one set of permissions. Groups have one set each, because
+// their permissions depend on their members.
 func TestScopesAreRequestedOncePerKindAndNamespace(t *testing.T) {
 	group := func(namespace, name string) *model.Record {
 		return &model.Record{Ref: model.Ref{Kind: "Group", Namespace: namespace, Name: name}}
@@ -62,7 +62,7 @@ func TestScopesAreRequestedOncePerKindAndNamespace(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if all := n.distinct(); len(all) != 7 {
-		t.Errorf("each right is asked for once: %v", all)
+		t.Errorf("distinct permissions: %v", all)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metric is one figure of the center, read when somebody asks.
+// metric is a metric that is computed when it is scraped.
 type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -21,23 +21,32 @@ func newMetric(name, help string, kind prometheus.ValueType, value func(CenterSt
 
 var (
 	metrics = []metric{
-		newMetric("stream_clients", "Clients that follow a stream now.", prometheus.GaugeValue, func(e CenterStatus) float64 { return float64(e.Hub.Clients) }),
-		newMetric("stream_frames_total", "Frames that were made of changes.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Hub.Frames) }),
-		newMetric("stream_deliveries_total", "Frames that were written to clients.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Hub.Deliveries) }),
-		newMetric("stream_closed_slow_total", "Clients that were sent away because they did not read.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Hub.ClosedSlow) }),
-		newMetric("applications", "Applications that are followed.", prometheus.GaugeValue, func(e CenterStatus) float64 { return float64(e.Applications) }),
-		newMetric("queue_depth", "Applications waiting for their view to be built.", prometheus.GaugeValue, func(e CenterStatus) float64 { return float64(e.Queue.Waiting) }),
-		newMetric("view_builds_total", "Views built.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Queue.Builds) }),
-		newMetric("view_build_seconds_total", "Time spent building views.", prometheus.CounterValue, func(e CenterStatus) float64 { return e.Queue.BuildSeconds }),
-		newMetric("access_reviews_total", "Questions to the API server about what callers may see.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Access.AccessReviews) }),
-		newMetric("token_reviews_total", "Questions to the API server about who callers are.", prometheus.CounterValue, func(e CenterStatus) float64 { return float64(e.Access.TokenReviews) }),
+		newMetric("stream_clients", "Number of connected stream clients.", prometheus.GaugeValue,
+			func(e CenterStatus) float64 { return float64(e.Hub.Clients) }),
+		newMetric("stream_frames_total", "Number of frames created from changes.", prometheus.CounterValue,
+			func(e CenterStatus) float64 { return float64(e.Hub.Frames) }),
+		newMetric("stream_deliveries_total", "Number of frames written to clients.", prometheus.CounterValue,
+			func(e CenterStatus) float64 { return float64(e.Hub.Deliveries) }),
+		newMetric("stream_closed_slow_total", "Number of clients disconnected because they read too slowly.", prometheus.CounterValue,
+			func(e CenterStatus) float64 { return float64(e.Hub.ClosedSlow) }),
+		newMetric("applications", "Number of known applications.", prometheus.GaugeValue,
+			func(e CenterStatus) float64 { return float64(e.Applications) }),
+		newMetric("queue_depth", "Number of applications queued for a rebuild of their view.", prometheus.GaugeValue,
+			func(e CenterStatus) float64 { return float64(e.Queue.Waiting) }),
+		newMetric("view_builds_total", "Number of view builds.", prometheus.CounterValue,
+			func(e CenterStatus) float64 { return float64(e.Queue.Builds) }),
+		newMetric("view_build_seconds_total", "Total time spent building views, in seconds.", prometheus.CounterValue,
+			func(e CenterStatus) float64 { return e.Queue.BuildSeconds }),
+		newMetric("access_reviews_total", "Number of SubjectAccessReview requests to the API server.", prometheus.CounterValue,
+			func(e CenterStatus) float64 { return float64(e.Access.AccessReviews) }),
+		newMetric("token_reviews_total", "Number of TokenReview requests to the API server.", prometheus.CounterValue,
+			func(e CenterStatus) float64 { return float64(e.Access.TokenReviews) }),
 	}
-	informersDesc = prometheus.NewDesc("holdfast_center_informers", "Kinds that are followed, by how that goes.", []string{"state"}, nil)
-	objectsDesc   = prometheus.NewDesc("holdfast_center_objects", "Objects that are held, by resource.", []string{"group", "resource"}, nil)
+	informersDesc = prometheus.NewDesc("holdfast_center_informers", "Number of informers by state.", []string{"state"}, nil)
+	objectsDesc   = prometheus.NewDesc("holdfast_center_objects", "Number of stored objects by resource.", []string{"group", "resource"}, nil)
 )
 
-// Metrics are the figures of the center for Prometheus. Who may read them is for the caller to see
-// to.
+// Metrics returns a handler that serves the metrics of the center. The handler does not check permissions.
 func (s *Server) Metrics() http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -46,7 +55,7 @@ func (s *Server) Metrics() http.Handler {
 
 type collector struct{ *Server }
 
-// Describe names all metrics.
+// Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range metrics {
 		out <- m.desc
@@ -55,7 +64,7 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	out <- objectsDesc
 }
 
-// Collect reads how everything is, once.
+// Collect implements prometheus.Collector. It reads the status once for all metrics.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	e := c.status()
 	for _, m := range metrics {

@@ -1,8 +1,8 @@
 package httpapi
 
 import (
+	"encoding"
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-// TestOpenAPIMatchesTypes holds the document that is served against the types that are answered.
+// TestOpenAPIMatchesTypes compares the document that the center serves with the types that it
+// writes. The flag -update rewrites the document.
 func TestOpenAPIMatchesTypes(t *testing.T) {
 	text, err := json.MarshalIndent(openAPIDocument(), "", " ")
 	if err != nil {
@@ -25,84 +26,84 @@ func TestOpenAPIMatchesTypes(t *testing.T) {
 
 type jsonObject = map[string]any
 
-// param is a parameter of a query.
+// param is a query parameter.
 type param struct{ name, description string }
 
-// verbs are what can be done with an application, and the type that is answered.
-var verbs = map[string]struct {
-	means  string
-	answer any
-}{
-	"restart":  {"Restart the pods, with your own rights.", actions.EditResult{}},
-	"suspend":  {"Let the operator keep its hands off, with your own rights.", actions.EditResult{}},
-	"resume":   {"Let the operator go on, with your own rights.", actions.EditResult{}},
-	"scale":    {"Set how many pods a component has, with your own rights.", actions.EditResult{}},
-	"rollback": {"Go back to a revision, with your own rights.", actions.RollbackResult{}},
-}
+const applicationPath = "/api/v1/applications/{kind}/{namespace}/{name}"
 
-// operations are what can be asked for, and the type that is answered.
+// operations are all requests of the API. Those with a request body are POST requests. The response
+// is a type, or the media type of a text.
 var operations = []struct {
-	path, means string
-	params      []param
-	answer      any
+	path, summary     string
+	query             []param
+	request, response any
 }{
-	{"/api/v1/applications", "A page of applications: those that match and that you may see.", []param{
-		{"namespace", "only those of a namespace"}, {"kind", "only those of a kind: AppStack, AppService, CloudManager, HelmRelease or Group"},
-		{"health", "only those of these, separated by commas: Healthy, Progressing, Degraded, Waiting, Suspended, Unknown"}, {"q", "only those whose namespace/name contains this"},
-		{"sort", "name (default), health (worst first), created or since (newest first)"}, {"limit", "how many, up to 500; 50 by default"},
-		{"continue", "what the page before said, for the next one"}}, ApplicationList{}},
-	{"/api/v1/applications/{kind}/{namespace}/{name}", "An application: how it is, why, and its tree.", nil, wire.Application{}},
-	{"/api/v1/applications/{kind}/{namespace}/{name}/why", "Why an application is not ready.", nil, wire.Application{}},
-	{"/api/v1/applications/{kind}/{namespace}/{name}/tree", "The objects of an application.", nil, wire.Application{}},
-	{"/api/v1/applications/{kind}/{namespace}/{name}/history", "What happened to an application lately, and since when that is known.", nil, History{}},
-	{"/api/v1/find", "Objects that use something.", []param{
-		{"image", "an image"}, {"node", "a node"}, {"label", "KEY=VALUE"}, {"secret", "the name of a Secret"}, {"configmap", "the name of a ConfigMap"},
-		{"claim", "the name of a PersistentVolumeClaim"}, {"namespace", "where; needed for names"}}, FindResult{}},
-	{"/api/v1/objects/{resource}/{name}", "One object as the API server has it now, read with your own rights; values that may be secret are left out.", []param{
-		{"namespace", "where it is"}, {"group", "of the resource; empty for v1"}, {"version", "of the resource; v1 by default"}, {"managers", "true shows who wrote to it"}}, jsonObject{}},
-	{"/api/v1/logs/{kind}/{namespace}/{name}", "What the pods of an application, or a Pod, write, read with your own rights.", []param{
-		{"component", "only those of a component"}, {"container", "only those of a container"}, {"follow", "true goes on"}, {"tail", "how many lines of each container"},
-		{"since", "how far back, for example 5m"}, {"previous", "true is what was written before the last restart"}, {"timestamps", "true writes when"}}, nil},
-	{"/api/v1/center", "The machinery of the center, for those who may list nodes.", nil, CenterStatus{}},
-	{"/api/v1/stream", "Server-sent events: a snapshot, then every change. Send Last-Event-ID to go on where a stream ended.", []param{
-		{"topics", "separated by commas: applications (default), application/KIND/NAMESPACE/NAME"}}, nil},
+	{path: "/api/v1/applications", summary: "List the applications that you are allowed to list, in pages.", query: []param{
+		{"namespace", "only applications of this namespace"},
+		{"kind", "only applications of this kind: AppStack, AppService, CloudManager, HelmRelease or Group"},
+		{"health", "only applications of this health, separated by commas: Healthy, Progressing, Degraded, Waiting, Suspended, Unknown"},
+		{"q", "only applications whose namespace/name contains this text"},
+		{"sort", "name (default), health (worst first), created or since (newest first)"},
+		{"limit", "page size, at most 500; default 50"}, {"continue", "continue token of the previous page"},
+	}, response: ApplicationList{}},
+	{path: applicationPath, summary: "Get the health of an application, its causes and its tree.", response: wire.Application{}},
+	{path: applicationPath + "/why", summary: "Explain why an application is not ready.", response: wire.Application{}},
+	{path: applicationPath + "/tree", summary: "Get the objects of an application.", response: wire.Application{}},
+	{path: applicationPath + "/history", summary: "Get the recent changes of an application, and the time of the oldest known change.", response: History{}},
+	{path: applicationPath + "/restart", summary: "Restart the pods, with your permissions.", request: ActionRequest{}, response: actions.EditResult{}},
+	{path: applicationPath + "/suspend", summary: "Pause reconciliation, with your permissions.", request: ActionRequest{}, response: actions.EditResult{}},
+	{path: applicationPath + "/resume", summary: "Resume reconciliation, with your permissions.", request: ActionRequest{}, response: actions.EditResult{}},
+	{path: applicationPath + "/scale", summary: "Set the replicas of a component, with your permissions.", request: ActionRequest{}, response: actions.EditResult{}},
+	{path: applicationPath + "/rollback", summary: "Roll back to a revision, with your permissions.", request: ActionRequest{}, response: actions.RollbackResult{}},
+	{path: "/api/v1/find", summary: "Find the objects that use an image, a node, a label or an object.", query: []param{
+		{"image", "name of an image"}, {"node", "name of a node"}, {"label", "KEY=VALUE"}, {"secret", "name of a Secret"},
+		{"configmap", "name of a ConfigMap"}, {"claim", "name of a PersistentVolumeClaim"},
+		{"namespace", "only objects of this namespace; required for secret, configmap and claim"},
+	}, response: FindResult{}},
+	{path: "/api/v1/objects/{resource}/{name}", summary: "Get one object from the API server, with your permissions; values that may be secret are removed.", query: []param{
+		{"namespace", "namespace of the object"}, {"group", "API group; empty for core"}, {"version", "API version; default v1"},
+		{"managers", "true includes managedFields"},
+	}, response: jsonObject{}},
+	{path: "/api/v1/logs/{kind}/{namespace}/{name}", summary: "Get the logs of an application or a Pod, with your permissions.", query: []param{
+		{"component", "only pods of this component"}, {"container", "only this container"}, {"follow", "true streams new log lines"},
+		{"tail", "number of recent lines per container"}, {"since", "only lines newer than this duration, for example 5m"},
+		{"previous", "true gets the logs before the last restart"}, {"timestamps", "true adds timestamps"},
+	}, response: "text/plain"},
+	{path: "/api/v1/center", summary: "Get the state of the center; requires permission to list nodes.", response: CenterStatus{}},
+	{path: "/api/v1/stream", summary: "Stream a snapshot and all changes as server-sent events. Send Last-Event-ID to resume.", query: []param{
+		{"topics", "separated by commas: applications (default), application/KIND/NAMESPACE/NAME"},
+	}, response: "text/event-stream"},
 }
 
 func openAPIDocument() jsonObject {
 	schemas, paths := jsonObject{}, jsonObject{}
-	errorSchema := jsonObject{"description": "why not", "content": jsonObject{"application/json": jsonObject{"schema": schemaOf(reflect.TypeFor[errorResponse](), schemas)}}}
+	content := func(value any) jsonObject {
+		if mediaType, ok := value.(string); ok {
+			return jsonObject{mediaType: jsonObject{"schema": jsonObject{"type": "string"}}}
+		}
+		return jsonObject{"application/json": jsonObject{"schema": schemaOf(reflect.TypeOf(value), schemas)}}
+	}
 	for _, op := range operations {
+		method, operation := "get", jsonObject{"summary": op.summary, "responses": jsonObject{
+			"200":     jsonObject{"description": "success", "content": content(op.response)},
+			"default": jsonObject{"description": "error", "content": content(errorResponse{})},
+		}}
+		if op.request != nil {
+			method, operation["requestBody"] = "post", jsonObject{"required": true, "content": content(op.request)}
+		}
 		var params []jsonObject
 		for part := range strings.SplitSeq(op.path, "/") {
 			if name, ok := strings.CutPrefix(part, "{"); ok {
 				params = append(params, jsonObject{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": jsonObject{"type": "string"}})
 			}
 		}
-		for _, p := range op.params {
+		for _, p := range op.query {
 			params = append(params, jsonObject{"name": p.name, "in": "query", "description": p.description, "schema": jsonObject{"type": "string"}})
 		}
-		content := jsonObject{"text/event-stream": jsonObject{"schema": jsonObject{"type": "string"}}}
-		if strings.Contains(op.path, "/logs/") {
-			content = jsonObject{"text/plain": jsonObject{"schema": jsonObject{"type": "string"}}}
-		}
-		if op.answer != nil {
-			content = jsonObject{"application/json": jsonObject{"schema": schemaOf(reflect.TypeOf(op.answer), schemas)}}
-		}
-		get := jsonObject{"summary": op.means, "responses": jsonObject{"200": jsonObject{"description": "the answer", "content": content}, "default": errorSchema}}
 		if params != nil {
-			get["parameters"] = params
+			operation["parameters"] = params
 		}
-		paths[op.path] = jsonObject{"get": get}
-	}
-	for verb, v := range verbs {
-		var params []jsonObject
-		for _, name := range []string{"kind", "namespace", "name"} {
-			params = append(params, jsonObject{"name": name, "in": "path", "required": true, "schema": jsonObject{"type": "string"}})
-		}
-		content := jsonObject{"application/json": jsonObject{"schema": schemaOf(reflect.TypeOf(v.answer), schemas)}}
-		requestBody := jsonObject{"required": true, "content": jsonObject{"application/json": jsonObject{"schema": schemaOf(reflect.TypeFor[ActionRequest](), schemas)}}}
-		paths["/api/v1/applications/{kind}/{namespace}/{name}/"+verb] = jsonObject{"post": jsonObject{"summary": v.means, "parameters": params, "requestBody": requestBody,
-			"responses": jsonObject{"200": jsonObject{"description": "what was done", "content": content}, "default": errorSchema}}}
+		paths[op.path] = jsonObject{method: operation}
 	}
 	return jsonObject{
 		"openapi": "3.1.0", "info": jsonObject{"title": "Holdfast application center", "version": "v1"}, "paths": paths,
@@ -118,6 +119,8 @@ func schemaOf(t reflect.Type, schemas jsonObject) jsonObject {
 		return jsonObject{"type": "string", "format": "date-time"}
 	case t.Kind() == reflect.Pointer:
 		return schemaOf(t.Elem(), schemas)
+	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		return jsonObject{"type": "string"}
 	case t.Kind() == reflect.Slice:
 		return jsonObject{"type": "array", "items": schemaOf(t.Elem(), schemas)}
 	case t.Kind() == reflect.Map:
@@ -129,9 +132,10 @@ func schemaOf(t reflect.Type, schemas jsonObject) jsonObject {
 		}
 		if schemas[name] == nil {
 			schemas[name] = jsonObject{"x-go-type": t.String()} // it may contain itself
-			properties, required := jsonObject{}, map[string]bool{}
-			addFields(t, schemas, properties, required)
-			schemas[name] = jsonObject{"type": "object", "properties": properties, "required": slices.Sorted(maps.Keys(required)), "x-go-type": t.String()}
+			properties, required := jsonObject{}, []string{}
+			addFields(t, schemas, properties, &required)
+			slices.Sort(required)
+			schemas[name] = jsonObject{"type": "object", "properties": properties, "required": required, "x-go-type": t.String()}
 		}
 		return jsonObject{"$ref": "#/components/schemas/" + name}
 	case t.Kind() == reflect.Bool:
@@ -147,7 +151,7 @@ func schemaOf(t reflect.Type, schemas jsonObject) jsonObject {
 	}
 }
 
-func addFields(t reflect.Type, schemas, properties jsonObject, required map[string]bool) {
+func addFields(t reflect.Type, schemas, properties jsonObject, required *[]string) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" {
@@ -162,7 +166,7 @@ func addFields(t reflect.Type, schemas, properties jsonObject, required map[stri
 		}
 		properties[name] = schemaOf(f.Type, schemas)
 		if !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") {
-			required[name] = true
+			*required = append(*required, name)
 		}
 	}
 }

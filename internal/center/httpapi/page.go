@@ -19,7 +19,7 @@ var openAPIJSON []byte
 
 func writeContent(w http.ResponseWriter, kind string, content []byte) {
 	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(content) // who has gone does not read it
+	_, _ = w.Write(content) // fails only if the client has disconnected
 }
 
 func servePage(w http.ResponseWriter, _ *http.Request) {

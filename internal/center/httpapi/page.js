@@ -1,4 +1,5 @@
-// The list of applications, kept up to date by the stream. Texts are set as text, never as markup.
+// The list of applications, kept up to date by the stream. Values are always set as text, never as
+// markup, to prevent script injection.
 'use strict';
 
 const $ = id => document.getElementById(id);
@@ -6,7 +7,7 @@ const topic = 'applications';
 const order = ['Degraded', 'Waiting', 'Progressing', 'Unknown', 'Suspended', 'Healthy'];
 let token = sessionStorage.getItem('token') || '';
 let entries = new Map(); // by key
-let next = new Map();    // of a snapshot that is not complete
+let next = new Map();    // entries of an incomplete snapshot
 let lastID = '';
 let drawing = false;
 
@@ -57,16 +58,16 @@ function take(e) {
 async function follow() {
   for (let pause = 500; ; pause = Math.min(pause * 2, 15000)) {
     try {
-      // Without a token, somebody on the way may know who this is: kubectl holdfast ui does.
+      // kubectl holdfast ui adds the user's credentials, so that this page needs no token.
       const headers = token ? {Authorization: 'Bearer ' + token} : {};
       if (lastID) headers['Last-Event-ID'] = lastID;
-      const answer = await fetch('api/v1/stream', {headers}); // below this page, wherever that is
+      const answer = await fetch('api/v1/stream', {headers}); // relative: the page may be served below a path prefix
       if (answer.status === 401) { ask(); return; }
       if (!answer.ok) throw new Error((await answer.json()).message);
       $('main').hidden = false;
       say('Live');
       for await (const e of read(answer.body)) { pause = 500; take(e); }
-      say('The stream ended; connecting again', true);
+      say('Disconnected; reconnecting', true);
     } catch (err) {
       say('Last update ' + new Date().toLocaleTimeString() + ': ' + err.message, true);
     }
@@ -81,7 +82,7 @@ function cell(row, text, kind) {
   return td;
 }
 
-// draw waits for the next frame: many changes may come at once.
+// draw batches changes until the next animation frame.
 function draw() {
   if (drawing) return;
   drawing = true;
@@ -118,12 +119,12 @@ function table() {
   $('rows').replaceWith(rows);
   $('none').hidden = apps.length > 0;
   $('counts').textContent = order.filter(h => counts[h]).map(h => counts[h] + ' ' + h).join(', ') +
-    (those.length > shown ? `; the first ${shown} of ${those.length} are shown` : '');
+    (those.length > shown ? `; showing ${shown} of ${those.length}` : '');
 }
 
-// ask shows the form, and nothing of what another token may have seen.
+// ask shows the login form and removes entries that were received with the previous token.
 function ask() {
-  say(token ? 'This token is not accepted; use another one' : 'Not connected', Boolean(token));
+  say(token ? 'Token is not valid; enter another token' : 'Not connected', Boolean(token));
   sessionStorage.removeItem('token');
   token = lastID = '';
   entries = new Map();

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
-// errorResponse is the one shape of errors.
+// errorResponse is the body of every error response.
 type errorResponse struct {
 	Kind    string `json:"kind"`
 	Reason  string `json:"reason"`
@@ -28,10 +28,10 @@ func writeJSON(w http.ResponseWriter, code int, body any) {
 	w.WriteHeader(code)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(body) // who has gone does not read it
+	_ = e.Encode(body) // fails only if the client has disconnected
 }
 
-// viewer is what the caller sees, asked of the API server where it is not known.
+// viewer checks which objects the caller is allowed to see.
 type viewer struct {
 	*authz.Viewer
 	server *Server
@@ -42,7 +42,7 @@ func (s *Server) viewer(r *http.Request) viewer {
 	return viewer{s.Reviewer.ViewerFor(r.Context(), user), s}
 }
 
-// prefetchScopes asks for rights in one go.
+// prefetchScopes reviews several permissions concurrently.
 func (v viewer) prefetchScopes(r *http.Request, scopes []sse.Scope) error {
 	all := make([]authz.Scope, 0, len(scopes))
 	for _, sc := range scopes {
@@ -59,13 +59,13 @@ func (v viewer) allowsObject(o explain.ObjectRef) bool {
 
 func (v viewer) allowsAny(scopes []sse.Scope) bool { return allowsAny(v.Viewer, scopes) }
 
-// allowsAny says whether any of these rights is there.
+// allowsAny reports whether the user has any of the permissions.
 func allowsAny(s *authz.Viewer, scopes []sse.Scope) bool {
 	return slices.ContainsFunc(scopes, func(sc sse.Scope) bool { return s.Allows(authz.Scope(sc)) })
 }
 
-// visibleApplication is the application that a request names, if the caller may see it. Who may not is told what
-// one is told about an application that is not there.
+// visibleApplication returns the application of a request. It writes the same 404 response for an application
+// that does not exist and for one that the caller is not allowed to see.
 func (s *Server) visibleApplication(w http.ResponseWriter, r *http.Request) (*model.Record, viewer, bool) {
 	ref := model.Ref{Kind: r.PathValue("kind"), Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	rec, v := s.Model.Get(ref), s.viewer(r)
@@ -79,11 +79,13 @@ func (s *Server) visibleApplication(w http.ResponseWriter, r *http.Request) (*mo
 			return rec, v, true
 		}
 	}
-	writeError(w, http.StatusNotFound, "NotFound", "there is no "+ref.Kind+" "+ref.Namespace+"/"+ref.Name+" that you may see; GET /api/v1/applications lists those")
+	writeError(w, http.StatusNotFound, "NotFound",
+		ref.Kind+" "+ref.Namespace+"/"+ref.Name+" does not exist or you are not allowed to see it; "+
+			"list applications with GET /api/v1/applications")
 	return nil, v, false
 }
 
-// referencedObjects are all that a view names.
+// referencedObjects returns all objects that a view refers to.
 func referencedObjects(rec *model.Record) []explain.ObjectRef {
 	var out []explain.ObjectRef
 	add := func(causes []explain.Cause) {
@@ -102,7 +104,7 @@ func referencedObjects(rec *model.Record) []explain.ObjectRef {
 	return appendNodes(out, rec.Unassigned)
 }
 
-// writeStreamError answers an error of the hub.
+// writeStreamError writes an error of the hub.
 func writeStreamError(w http.ResponseWriter, r *http.Request, err error) {
 	var limit *sse.LimitError
 	switch {

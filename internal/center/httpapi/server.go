@@ -1,7 +1,7 @@
 // Package httpapi is the HTTP API of the application center.
 //
-// Safety rule: every answer is made of what the caller may read, asked of the API server. Nothing
-// that is asked for is without a bound, and nothing is written with rights of the center.
+// Safety rule: every response contains only objects that the API server allows the caller to list. Every
+// request is limited in size, and nothing is written with the permissions of the center.
 package httpapi
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/store"
 )
 
-// Server answers requests.
+// Server serves the API and the page.
 type Server struct {
 	Model    *model.Model
 	Store    *store.Store
@@ -34,13 +34,13 @@ type Server struct {
 	accessHistory *accessHistory
 }
 
-// maxHeaderBytes and maxBodyBytes bound what a request may bring.
+// maxHeaderBytes and maxBodyBytes limit the size of a request.
 const (
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 64 << 10
 )
 
-// Handler is the whole API.
+// Handler returns the handler for the API and the page.
 func (s *Server) Handler() http.Handler {
 	s.accessHistory = newAccessHistory()
 	api := http.NewServeMux()
@@ -56,7 +56,7 @@ func (s *Server) Handler() http.Handler {
 	api.HandleFunc("GET /api/v1/center", s.centerStatus)
 	api.HandleFunc("GET /api/v1/stream", s.stream)
 	api.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
-		writeError(w, http.StatusNotFound, "NotFound", "there is no such path; /openapi/v1 describes those there are")
+		writeError(w, http.StatusNotFound, "NotFound", "unknown path; see /openapi/v1 for the API")
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/api/", s.Reviewer.Middleware(api))
@@ -67,7 +67,7 @@ func (s *Server) Handler() http.Handler {
 	return WithSecurityHeaders(mux)
 }
 
-// WithSecurityHeaders sets what browsers and proxies have to keep to, and bounds bodies.
+// WithSecurityHeaders sets security headers and limits the size of request bodies.
 func WithSecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -86,8 +86,8 @@ func WithSecurityHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// NewHTTPServer serves a handler to people who may be slow, or want it to be. A stream is bounded
-// by a deadline for every write of its own.
+// NewHTTPServer returns a server with timeouts against slow clients. It has no WriteTimeout because streams
+// are long-lived; they set a deadline for each write.
 func NewHTTPServer(handler http.Handler) *http.Server {
 	return &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes}
 }

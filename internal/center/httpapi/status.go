@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/sse"
 )
 
-// CenterStatus is the machinery of the center itself.
+// CenterStatus is the status of the center itself.
 type CenterStatus struct {
 	Version        string      `json:"version"`
 	Started        time.Time   `json:"started"`
@@ -24,7 +24,7 @@ type CenterStatus struct {
 	HeapBytes      uint64      `json:"heapBytes"`
 }
 
-// Informer is one informer as it is now.
+// Informer is the status of one informer.
 type Informer struct {
 	Resource        string     `json:"resource"`
 	Group           string     `json:"group,omitempty"`
@@ -41,7 +41,7 @@ type Informer struct {
 	Disconnects     int64      `json:"disconnects"`
 }
 
-// centerStatus is for those who look after the cluster, who are those that may list its nodes.
+// centerStatus serves the status to cluster administrators. Permission to list nodes identifies them.
 func (s *Server) centerStatus(w http.ResponseWriter, r *http.Request) {
 	v := s.viewer(r)
 	nodes := sse.Scope{Resource: "nodes"}
@@ -50,7 +50,7 @@ func (s *Server) centerStatus(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !v.allows(nodes) {
-		writeError(w, http.StatusForbidden, "Forbidden", "listing nodes is required to see the state of the center; ask a cluster administrator for that permission")
+		writeError(w, http.StatusForbidden, "Forbidden", "permission to list nodes is required to see the state of the center; ask a cluster administrator for it")
 		return
 	}
 	writeJSON(w, http.StatusOK, s.status())

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/sse"
 )
 
-// stream follows topics: all applications, unless the request names others.
+// stream serves the requested topics; by default all applications.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	topics := []string{publish.TopicAll}
 	if t := r.URL.Query().Get("topics"); t != "" {
@@ -29,18 +29,20 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		authz.WriteAuthError(w, r, err)
 		return
 	}
-	// What the snapshot needs is decided before, so that nobody waits in the middle of it.
+	// Review the permissions for the snapshot first, so that sending it does not block on reviews.
 	if err := v.Prefetch(r.Context(), s.streamScopes(topics)); err != nil {
 		authz.WriteAuthError(w, r, err)
 		return
 	}
 	if hiddenTopic := s.firstHiddenTopic(v, topics); hiddenTopic != "" {
-		writeError(w, http.StatusNotFound, "NotFound", "there is no topic "+hiddenTopic+" that you may see; GET /api/v1/applications lists applications")
+		writeError(w, http.StatusNotFound, "NotFound",
+			"topic "+hiddenTopic+" does not exist or you are not allowed to see it; list applications with GET /api/v1/applications")
 		return
 	}
-	// The server's limit is for requests that come slowly. This one has come.
+	// The read timeout of the server is for slow requests. This request has been read completely.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
-		writeError(w, http.StatusInternalServerError, "InternalError", "the connection cannot be held open; is there a proxy inside of the center?")
+		writeError(w, http.StatusInternalServerError, "InternalError",
+			"the connection does not support streaming: its read deadline cannot be cleared")
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -50,7 +52,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	err = s.Hub.Serve(w, r.WithContext(ctx), sse.Subscription{
 		Topics: topics, User: v.User().Name(), AccessChanged: s.forwardAccessChanges(ctx, cancel, v, topics), Revoked: v.Revoked(),
 		Allows: func(sc sse.Scope) bool { return v.AllowsCached(authz.Scope(sc)) },
-		// A client that goes on keeps what it was sent under the rights of the stream before.
+		// A resumed client keeps entries that it received with the permissions of its previous stream.
 		ForceSnapshot: !unchanged,
 	})
 	if err != nil {
@@ -58,8 +60,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forwardAccessChanges passes on that rights have changed, and ends the stream when an application that it
-// is about is not the caller's to see any more.
+// forwardAccessChanges signals permission changes to the hub, and ends the stream when the caller is no longer
+// allowed to see an application that it has subscribed to.
 func (s *Server) forwardAccessChanges(ctx context.Context, cancel context.CancelFunc, v *authz.Viewer, topics []string) <-chan struct{} {
 	out := make(chan struct{}, 1)
 	go func() {
@@ -82,13 +84,13 @@ func (s *Server) forwardAccessChanges(ctx context.Context, cancel context.Cancel
 	return out
 }
 
-// firstHiddenTopic is a topic about an application that the caller may not see; empty if there is none. One
-// of ours that is not there yet may be waited for by those who would see it.
+// firstHiddenTopic returns the first topic about an application that the caller is not allowed to see, or "".
+// Callers that can list the kind can subscribe to an application before it is created.
 func (s *Server) firstHiddenTopic(v *authz.Viewer, topics []string) string {
 	for _, t := range topics {
 		ref, ok := publish.ParseTopic(t)
 		if !ok {
-			continue // the hub knows which topics there are
+			continue // the hub rejects unknown topics
 		}
 		rec := s.Model.Get(ref)
 		if rec == nil {
@@ -101,7 +103,7 @@ func (s *Server) firstHiddenTopic(v *authz.Viewer, topics []string) string {
 	return ""
 }
 
-// streamScopes are the rights that topics need now.
+// streamScopes returns the permissions that the topics require now.
 func (s *Server) streamScopes(topics []string) []authz.Scope {
 	seen := map[authz.Scope]bool{}
 	add := func(scopes []sse.Scope) {
@@ -132,13 +134,13 @@ func (s *Server) streamScopes(topics []string) []authz.Scope {
 	return out
 }
 
-// maxAccessHistory is how many users are remembered.
+// maxAccessHistory is the maximum number of users in the access history.
 const maxAccessHistory = 1000
 
-// accessHistory remembers under which rights the last streams of users ended.
+// accessHistory stores the permissions that each user had when the user's last stream ended.
 type accessHistory struct {
 	mu    sync.Mutex
-	users *lru.Cache // of map[access.Scope]bool by user
+	users *lru.Cache // of map[authz.Scope]bool by user
 }
 
 func newAccessHistory() *accessHistory { return &accessHistory{users: lru.New(maxAccessHistory)} }
@@ -150,8 +152,8 @@ func (p *accessHistory) save(user string, s *authz.Viewer) {
 	p.users.Add(user, decisions)
 }
 
-// unchanged says whether a user may see exactly what they might when their last stream ended. Of
-// whom that is not known they may not.
+// unchanged reports whether a user has the same permissions as when the user's last stream ended. It is false
+// for users without a previous stream.
 func (p *accessHistory) unchanged(ctx context.Context, s *authz.Viewer) bool {
 	p.mu.Lock()
 	last, ok := p.users.Get(s.User().Name())

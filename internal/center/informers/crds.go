@@ -1,39 +1,57 @@
 package informers
 
 import (
+	"maps"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// crdKind is the kind of kinds.
+// crdKind is the kind CustomResourceDefinition.
 var crdKind = Kind{GroupVersionKind: apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
 	Resource: "customresourcedefinitions", ClusterScoped: true, ReadMode: Typed}
 
-// FollowCustomKinds follows every kind that is defined in the cluster, for as long as it is. those are
-// the ones that somebody wants; namespaces are where, or all if there are none.
-func (r *Registry) FollowCustomKinds(filter func(Kind) bool, namespaces ...string) {
+// CustomKinds selects the custom resources to watch.
+type CustomKinds interface {
+	// Defined is called when a kind is served, and again when its version or its metadata changes. It
+	// reports whether to watch the kind.
+	Defined(crd *apiextensionsv1.CustomResourceDefinition, kind Kind) (follow bool)
+	// Removed is called when a kind is no longer served, and before Defined is called for it again.
+	Removed(kind Kind)
+}
+
+// FollowCustomKinds watches the custom resources that kinds selects, for as long as they are defined, in the
+// given namespaces. Without namespaces it watches all.
+func (r *Registry) FollowCustomKinds(kinds CustomKinds, namespaces ...string) {
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}
 	kind := crdKind
-	kind.sink = &crdSink{registry: r, filter: filter, namespaces: namespaces, kindByCRD: map[string]Kind{}}
+	kind.sink = &crdSink{registry: r, kinds: kinds, namespaces: namespaces, followed: map[string]followedKind{}}
 	r.Acquire("custom kinds", kind, "")
 }
 
-// crdSink wants the kinds that are defined.
-type crdSink struct {
-	registry   *Registry
-	filter     func(Kind) bool
-	namespaces []string
-
-	mu        sync.Mutex
-	kindByCRD map[string]Kind // by the name of the definition
+// followedKind is a watched kind with the labels and annotations of its CustomResourceDefinition.
+type followedKind struct {
+	Kind
+	labels, annotations map[string]string
 }
 
-// Replace wants what is there, and no longer what is not.
+// crdSink acquires and releases informers for CustomResourceDefinitions.
+type crdSink struct {
+	registry   *Registry
+	kinds      CustomKinds
+	namespaces []string
+
+	mu       sync.Mutex
+	followed map[string]followedKind // by the name of the CustomResourceDefinition
+}
+
+// Replace acquires the kinds of all definitions and releases all other kinds.
 func (c *crdSink) Replace(_ schema.GroupVersionKind, _ string, all []runtime.Object) {
 	present := map[string]bool{}
 	for _, obj := range all {
@@ -42,7 +60,7 @@ func (c *crdSink) Replace(_ schema.GroupVersionKind, _ string, all []runtime.Obj
 	}
 	c.mu.Lock()
 	var removed []string
-	for name := range c.kindByCRD {
+	for name := range c.followed {
 		if !present[name] {
 			removed = append(removed, name)
 		}
@@ -53,54 +71,54 @@ func (c *crdSink) Replace(_ schema.GroupVersionKind, _ string, all []runtime.Obj
 	}
 }
 
-// Set wants a kind once it is established.
+// Set acquires a kind once its definition is established.
 func (c *crdSink) Set(obj runtime.Object) {
 	crd := obj.(*apiextensionsv1.CustomResourceDefinition)
 	kind, ok := kindFromCRD(crd)
 	c.mu.Lock()
-	before, wasKnown := c.kindByCRD[crd.Name]
-	if wasKnown && ok && before == kind {
-		c.mu.Unlock()
+	before, wasKnown := c.followed[crd.Name]
+	c.mu.Unlock()
+	if wasKnown && ok && before.Kind == kind && maps.Equal(before.labels, crd.Labels) && maps.Equal(before.annotations, crd.Annotations) {
 		return
 	}
-	c.mu.Unlock()
 	if wasKnown {
-		c.release(crd.Name) // another version of it
+		c.release(crd.Name)
 	}
-	if !ok || !c.filter(kind) {
+	if !ok || !c.kinds.Defined(crd, kind) {
 		return
 	}
 	c.mu.Lock()
-	c.kindByCRD[crd.Name] = kind
+	c.followed[crd.Name] = followedKind{kind, crd.Labels, crd.Annotations}
 	c.mu.Unlock()
 	for _, ns := range c.namespacesFor(kind) {
 		c.registry.Acquire("definition/"+crd.Name, kind, ns)
 	}
 }
 
-// Delete lets a kind go.
+// Delete releases a kind.
 func (c *crdSink) Delete(obj runtime.Object) {
 	c.release(obj.(*apiextensionsv1.CustomResourceDefinition).Name)
 }
 
-// Len is how many kinds are followed.
+// Len returns the number of watched kinds.
 func (c *crdSink) Len(schema.GroupKind, string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.kindByCRD)
+	return len(c.followed)
 }
 
 func (c *crdSink) release(name string) {
 	c.mu.Lock()
-	kind, ok := c.kindByCRD[name]
-	delete(c.kindByCRD, name)
+	kind, ok := c.followed[name]
+	delete(c.followed, name)
 	c.mu.Unlock()
 	if !ok {
 		return
 	}
-	for _, ns := range c.namespacesFor(kind) {
-		c.registry.Release("definition/"+name, kind, ns)
+	for _, ns := range c.namespacesFor(kind.Kind) {
+		c.registry.Release("definition/"+name, kind.Kind, ns)
 	}
+	c.kinds.Removed(kind.Kind)
 }
 
 func (c *crdSink) namespacesFor(kind Kind) []string {
@@ -110,8 +128,8 @@ func (c *crdSink) namespacesFor(kind Kind) []string {
 	return c.namespaces
 }
 
-// kindFromCRD is what a definition defines, in the version that is stored: the one that needs no
-// conversion. ok is false before it is served, and while it goes.
+// kindFromCRD returns the kind of a definition in the version that appkind.ServedVersion selects. ok is false
+// before the definition is established and while it is terminating.
 func kindFromCRD(crd *apiextensionsv1.CustomResourceDefinition) (kind Kind, ok bool) {
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
@@ -121,12 +139,7 @@ func kindFromCRD(crd *apiextensionsv1.CustomResourceDefinition) (kind Kind, ok b
 			return Kind{}, false
 		}
 	}
-	version := ""
-	for _, v := range crd.Spec.Versions {
-		if v.Served && (version == "" || v.Storage) {
-			version = v.Name
-		}
-	}
+	version := appkind.ServedVersion(crd)
 	return Kind{
 		GroupVersionKind: schema.GroupVersionKind{Group: crd.Spec.Group, Version: version, Kind: crd.Spec.Names.Kind},
 		Resource:         crd.Spec.Names.Plural, ClusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped,

@@ -21,27 +21,27 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// backoff is how fast a broken stream is tried again.
+// backoff is the reconnect backoff of a broken watch.
 var backoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 5 * time.Second}
 
-// initialRetryDelay is how long after it was refused an informer tries again, for the first time.
+// initialRetryDelay is the first retry delay after an access error.
 const initialRetryDelay = 500 * time.Millisecond
 
-// informer follows the objects of one key.
+// informer lists and watches the objects of one key.
 type informer struct {
 	registry        *Registry
 	key             Key
 	kind            Kind
 	cancel          context.CancelFunc
-	predecessorDone <-chan struct{} // when the one before it has ended
+	predecessorDone <-chan struct{} // closed when the previous informer of the key has ended
 	done            chan struct{}
 
 	mu     sync.Mutex
 	status Status
-	broken bool // the stream broke off, and everything has to be read anew
+	broken bool // the watch was interrupted and a new list is required
 }
 
-// run asks whether it may, and then follows until it may no longer.
+// run checks the permissions, then lists and watches. It retries until the context ends.
 func (i *informer) run(ctx context.Context) {
 	defer i.registry.informerStopped(i)
 	defer close(i.done)
@@ -49,11 +49,12 @@ func (i *informer) run(ctx context.Context) {
 		<-i.predecessorDone
 	}
 	defer func() {
-		if i.registry.runCtx.Err() == nil { // at the end of everything nothing is gone
+		if i.registry.runCtx.Err() == nil { // on shutdown the objects still exist
 			i.clearSink()
 		}
 	}()
-	// A resource that was just defined is served a moment later; what is forbidden stays so.
+	// A newly defined resource is served after a short delay, so the first retries are fast. Permissions
+	// change rarely, so the delay doubles.
 	for delay := initialRetryDelay; ctx.Err() == nil; delay = min(2*delay, i.registry.RetryInterval) {
 		lists := i.Status().Lists
 		if err := i.checkAccess(ctx); err != nil {
@@ -71,7 +72,7 @@ func (i *informer) run(ctx context.Context) {
 	}
 }
 
-// sink is who wants to know.
+// sink returns the receiver of the objects.
 func (i *informer) sink() Sink {
 	if i.kind.sink != nil {
 		return i.kind.sink
@@ -79,13 +80,13 @@ func (i *informer) sink() Sink {
 	return i.registry.Sink
 }
 
-// clearSink empties the sink.
+// clearSink removes the objects of the informer from the sink.
 func (i *informer) clearSink() {
 	i.sink().Replace(i.kind.GroupVersionKind, i.key.Namespace, nil)
 }
 
-// checkAccess asks before anything is listed: a refusal would otherwise be an error that comes
-// again and again.
+// checkAccess reviews the permissions before the first list, so that missing permissions do not cause
+// repeated failing requests.
 func (i *informer) checkAccess(ctx context.Context) error {
 	c, err := authclient.NewForConfigAndClient(i.registry.Config, i.registry.http)
 	if err != nil {
@@ -97,16 +98,17 @@ func (i *informer) checkAccess(ctx context.Context) error {
 		}}}
 		result, err := c.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
-			return fmt.Errorf("ask whether %s may be read: %w", i.key, err)
+			return fmt.Errorf("review permission to read %s: %w", i.key, err)
 		}
 		if !result.Status.Allowed {
-			return apierrors.NewForbidden(i.key.Resource.GroupResource(), "", fmt.Errorf("the center may not %s %s; give its ClusterRole this right", verb, i.key))
+			return apierrors.NewForbidden(i.key.Resource.GroupResource(), "",
+				fmt.Errorf("the center is not allowed to %s %s; add this permission to its ClusterRole", verb, i.key))
 		}
 	}
 	return nil
 }
 
-// listAndWatch lists and watches until that is refused.
+// listAndWatch lists and watches until access is denied or the context ends.
 func (i *informer) listAndWatch(ctx context.Context) {
 	inner, err := i.kind.listerWatcher(i.registry, i.key.Namespace)
 	if err != nil {
@@ -120,12 +122,12 @@ func (i *informer) listAndWatch(ctx context.Context) {
 	r := cache.NewReflectorWithOptions(lw, nil, (*reflectorStore)(i), cache.ReflectorOptions{
 		Name: "center", TypeDescription: i.key.String(), Clock: i.registry.Clock, Backoff: &reconnectBackoff,
 	})
-	// What it would log at every attempt, the state says once.
+	// The reflector would log every attempt; the error is in the status.
 	r.RunWithContext(klog.NewContext(ctx, logr.Discard()))
 }
 
-// handleListError notes why it cannot follow, and says whether trying again at once is pointless. What
-// it may not read any more, or what there is no more, it forgets.
+// handleListError records an error in the status and reports whether an immediate retry is useless. It removes
+// the objects if access is denied or the resource no longer exists.
 func (i *informer) handleListError(err error) bool {
 	state := Stale
 	switch {
@@ -135,7 +137,7 @@ func (i *informer) handleListError(err error) bool {
 		state = Gone
 	}
 	if state == Stale {
-		if i.Status().State == Syncing { // never read anything
+		if i.Status().State == Syncing { // never synced
 			state = Syncing
 		}
 		i.setState(state, err.Error())
@@ -146,7 +148,8 @@ func (i *informer) handleListError(err error) bool {
 	return true
 }
 
-// isResourceNotFound says that the API server does not know the resource: its CRD is gone.
+// isResourceNotFound reports whether the API server does not serve the resource, for example because its CRD
+// was deleted.
 func isResourceNotFound(err error) bool {
 	var s apierrors.APIStatus
 	return errors.As(err, &s) && s.Status().Code == http.StatusNotFound
@@ -161,7 +164,7 @@ func (i *informer) setState(state State, message string) {
 	})
 }
 
-// updateStatus changes the status, and tells it when the state is another one.
+// updateStatus changes the status and calls OnStateChange if the state has changed.
 func (i *informer) updateStatus(mutate func(*Status)) {
 	i.mu.Lock()
 	before := i.status.State
@@ -173,14 +176,14 @@ func (i *informer) updateStatus(mutate func(*Status)) {
 	}
 }
 
-// Status is how it is now, without the number of objects, which the sink knows.
+// Status returns the current status, without the number of objects.
 func (i *informer) Status() Status {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.status
 }
 
-// recordProgress notes that the stream is alive.
+// recordProgress records received data in the status.
 func (i *informer) recordProgress(resourceVersion string, events int64, mutate func(*Status)) {
 	i.updateStatus(func(s *Status) {
 		s.ResourceVersion, s.LastUpdate = resourceVersion, i.registry.Clock.Now()
@@ -191,18 +194,18 @@ func (i *informer) recordProgress(resourceVersion string, events int64, mutate f
 	})
 }
 
-// reflectorStore is an informer as its reflector sees it.
+// reflectorStore implements the store of the reflector of an informer.
 type reflectorStore informer
 
-// Transformer projects objects before they are collected, so that a first list never has all of
-// them whole in memory.
+// Transformer projects objects as they are decoded, so that the initial list never holds all complete objects
+// in memory.
 func (s *reflectorStore) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) { return s.project(obj), nil }
 }
 
 func (s *reflectorStore) project(obj any) runtime.Object {
 	o := obj.(runtime.Object)
-	o.GetObjectKind().SetGroupVersionKind(s.kind.GroupVersionKind) // clients of one kind leave it out
+	o.GetObjectKind().SetGroupVersionKind(s.kind.GroupVersionKind) // typed clients do not set it
 	if s.kind.sink == nil && s.registry.Project != nil {
 		return s.registry.Project(o)
 	}
@@ -229,13 +232,13 @@ func (s *reflectorStore) Delete(obj any) error {
 	return nil
 }
 
-// Replace is everything there is. From now on every change is heard of.
+// Replace stores the result of a list. The informer is live from now on.
 func (s *reflectorStore) Replace(all []any, resourceVersion string) error {
 	i := (*informer)(s)
 	objects := make([]runtime.Object, 0, len(all))
 	for _, obj := range all {
 		o := obj.(runtime.Object)
-		if o.GetObjectKind().GroupVersionKind().Empty() { // of a plain list, which projects nothing
+		if o.GetObjectKind().GroupVersionKind().Empty() { // from a plain list, which does not call Transformer
 			o = s.project(obj)
 		}
 		objects = append(objects, o)
@@ -244,14 +247,14 @@ func (s *reflectorStore) Replace(all []any, resourceVersion string) error {
 	i.recordProgress(resourceVersion, 0, func(st *Status) {
 		st.Message = ""
 		st.Lists++
-		if st.State != Live && !s.broken { // it may break off as soon as everything was read
+		if st.State != Live && !s.broken { // the watch may be interrupted right after the list
 			st.State, st.Since = Live, i.registry.Clock.Now()
 		}
 	})
 	return nil
 }
 
-// Bookmark is heard when nothing has changed for a while.
+// Bookmark records the progress of a watch without changes.
 func (s *reflectorStore) Bookmark(resourceVersion string) error {
 	(*informer)(s).recordProgress(resourceVersion, 0, nil)
 	return nil

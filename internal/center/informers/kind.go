@@ -20,29 +20,29 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// ReadMode is how objects of a kind are read.
+// ReadMode is the representation in which objects of a kind are read.
 type ReadMode int
 
 const (
-	// Unstructured reads kinds that are not known here.
+	// Unstructured is for kinds without Go types.
 	Unstructured ReadMode = iota
-	// Typed reads kinds that are: smaller, and what health and causes are found from.
+	// Typed is for kinds with Go types, which use less memory and are required to evaluate health and causes.
 	Typed
-	// MetadataOnly reads only who an object is, not what is in it.
+	// MetadataOnly reads only the metadata.
 	MetadataOnly
 )
 
-// Kind is what an informer can follow.
+// Kind describes a kind for an informer.
 type Kind struct {
 	schema.GroupVersionKind
-	// Resource is its plural name in paths.
+	// Resource is the plural name in API paths.
 	Resource string
 	// ClusterScoped kinds have no namespace.
 	ClusterScoped bool
 	ReadMode      ReadMode
-	// FieldSelector, if any, select the objects.
+	// FieldSelector selects the objects. Empty means all objects.
 	FieldSelector string
-	// sink, if there is one, takes the objects instead of that of the registry.
+	// sink overrides the sink of the registry.
 	sink Sink
 }
 
@@ -50,7 +50,7 @@ func (k Kind) gvr() schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(k.Resource)
 }
 
-// newScheme knows the kinds that are read typed.
+// newScheme returns a scheme with all kinds that are read typed.
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsapi.AddToScheme} {
@@ -61,7 +61,7 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// listerWatcher reads the objects of a kind.
+// listerWatcher returns a ListerWatcher for a kind.
 func (k Kind) listerWatcher(r *Registry, namespace string) (cache.ListerWatcherWithContext, error) {
 	config := rest.CopyConfig(r.Config)
 	switch k.ReadMode {
@@ -70,33 +70,29 @@ func (k Kind) listerWatcher(r *Registry, namespace string) (cache.ListerWatcherW
 	case MetadataOnly:
 		c, err := metadata.NewForConfigAndClient(metadata.ConfigFor(config), r.http)
 		if err != nil {
-			return nil, fmt.Errorf("reach %s: %w", k.Resource, err)
+			return nil, fmt.Errorf("create client for %s: %w", k.Resource, err)
 		}
-		resourceClient := c.Resource(k.gvr()).Namespace(namespace)
-		return k.listWatch(
-			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return resourceClient.List(ctx, o)
-			},
-			func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return resourceClient.Watch(ctx, o)
-			}), nil
+		return listWatchWith(k, c.Resource(k.gvr()).Namespace(namespace)), nil
 	default:
 		c, err := dynamic.NewForConfigAndClient(config, r.http)
 		if err != nil {
-			return nil, fmt.Errorf("reach %s: %w", k.Resource, err)
+			return nil, fmt.Errorf("create client for %s: %w", k.Resource, err)
 		}
-		resourceClient := c.Resource(k.gvr()).Namespace(namespace)
-		return k.listWatch(
-			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return resourceClient.List(ctx, o)
-			},
-			func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return resourceClient.Watch(ctx, o)
-			}), nil
+		return listWatchWith(k, c.Resource(k.gvr()).Namespace(namespace)), nil
 	}
 }
 
-// typedListerWatcher reads built-in kinds in the binary form, and ours as JSON.
+// resourceClient is the common interface of dynamic and metadata clients.
+type resourceClient[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+func listWatchWith[L runtime.Object](k Kind, c resourceClient[L]) cache.ListerWatcherWithContext {
+	return k.listWatch(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return c.List(ctx, o) }, c.Watch)
+}
+
+// typedListerWatcher reads built-in kinds as Protobuf and Holdfast's own kinds as JSON.
 func (k Kind) typedListerWatcher(r *Registry, config *rest.Config, namespace string) (cache.ListerWatcherWithContext, error) {
 	gv := k.GroupVersion()
 	config.GroupVersion = &gv
@@ -110,12 +106,12 @@ func (k Kind) typedListerWatcher(r *Registry, config *rest.Config, namespace str
 	}
 	c, err := rest.RESTClientForConfigAndClient(config, r.http)
 	if err != nil {
-		return nil, fmt.Errorf("reach %s: %w", k.Resource, err)
+		return nil, fmt.Errorf("create client for %s: %w", k.Resource, err)
 	}
 	selector := fields.Everything()
 	if k.FieldSelector != "" {
 		if selector, err = fields.ParseSelector(k.FieldSelector); err != nil {
-			return nil, fmt.Errorf("select %s: %w", k.Resource, err)
+			return nil, fmt.Errorf("parse field selector for %s: %w", k.Resource, err)
 		}
 	}
 	return cache.NewListWatchFromClient(c, k.Resource, namespace, selector), nil

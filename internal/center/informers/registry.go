@@ -1,10 +1,8 @@
-// Package informers runs informers: one per resource and namespace, started when somebody first
-// wants it and stopped when nobody does any more, or when the resource itself goes. Each says
-// how it is.
+// Package informers runs one informer per resource and namespace. An informer starts when its first holder
+// acquires it and stops when its last holder releases it. Each informer reports its state.
 //
-// Safety rule: what is not heard any more is called Stale, and Live again only after everything
-// was read anew: nothing that is gone is ever shown as being there. It only lists and watches,
-// and Secrets not even that.
+// Safety rule: an interrupted informer is Stale, and becomes Live again only after a complete list, so that
+// deleted objects are never reported as existing. Informers only list and watch, and never read Secrets.
 package informers
 
 import (
@@ -22,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Key names an informer. Without a namespace it is for all of them.
+// Key identifies an informer. An empty namespace means all namespaces.
 type Key struct {
 	Resource  schema.GroupVersionResource
 	Namespace string
@@ -35,28 +33,28 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s in %s", k.Resource.GroupResource(), k.Namespace)
 }
 
-// Sink takes what informers see. The calls for one kind and namespace come one after the other,
-// and objects carry their kind.
+// Sink receives the objects of informers. Calls for one kind and namespace are sequential, and all objects
+// have their GroupVersionKind set.
 type Sink interface {
-	// Replace says that these are all objects of a kind, in a namespace or, if it is empty, in all.
+	// Replace sets all objects of a kind in a namespace. An empty namespace means all namespaces.
 	Replace(kind schema.GroupVersionKind, namespace string, all []runtime.Object)
 	Set(runtime.Object)
 	Delete(runtime.Object)
-	// Len is how many objects it has of a kind, in a namespace or, if it is empty, in all.
+	// Len returns the number of objects of a kind in a namespace. An empty namespace means all namespaces.
 	Len(kind schema.GroupKind, namespace string) int
 }
 
-// Options of a registry.
+// Options configures a registry.
 type Options struct {
-	// Config reaches the API server.
+	// Config is the client configuration.
 	Config *rest.Config
 	Sink   Sink
-	// Project makes of an object what is worth keeping, on the way in.
+	// Project reduces an object before it is stored.
 	Project func(runtime.Object) runtime.Object
-	// OnStateChange is told, if it is there, when the state of an informer is another one.
+	// OnStateChange is called, if set, when the state of an informer has changed.
 	OnStateChange func(Status)
 	Clock         clock.Clock
-	// RetryInterval is how long after a refusal access is asked for again.
+	// RetryInterval is the maximum retry delay after access was denied. Default: 30 s.
 	RetryInterval time.Duration
 }
 
@@ -67,20 +65,20 @@ type Registry struct {
 	scheme *runtime.Scheme
 
 	mu        sync.Mutex
-	runCtx    context.Context //nolint:containedctx // informers come and go for as long as Run runs
+	runCtx    context.Context //nolint:containedctx // informers are started and stopped while Run is running
 	wg        sync.WaitGroup
 	informers map[Key]*informer
 	holders   map[Key]map[string]bool
 	kinds     map[Key]Kind
-	// stopping are informers that are being stopped. One that is wanted again meanwhile waits, or
-	// the end of the first would take away what the second has read.
+	// stopping contains informers that are being stopped. A new informer of the same key waits for its
+	// predecessor; otherwise the predecessor would clear the objects of the new one.
 	stopping map[Key]chan struct{}
 }
 
-// New makes a registry. It does nothing before Run.
+// New returns a registry. It does nothing until Run is called.
 func New(o Options) (*Registry, error) {
 	o.Config = rest.CopyConfig(o.Config)
-	o.Config.QPS = -1 // a handful of watches; the API server's own fairness is the limit
+	o.Config.QPS = -1 // few requests; API Priority and Fairness limits them
 	if o.RetryInterval == 0 {
 		o.RetryInterval = 30 * time.Second
 	}
@@ -89,14 +87,14 @@ func New(o Options) (*Registry, error) {
 	}
 	httpClient, err := rest.HTTPClientFor(o.Config)
 	if err != nil {
-		return nil, fmt.Errorf("reach the API server: %w", err)
+		return nil, fmt.Errorf("create an HTTP client: %w", err)
 	}
 	return &Registry{Options: o, http: httpClient, scheme: newScheme(),
 		informers: map[Key]*informer{}, holders: map[Key]map[string]bool{},
 		kinds: map[Key]Kind{}, stopping: map[Key]chan struct{}{}}, nil
 }
 
-// Run runs what is wanted until the context ends, and waits until everything has stopped.
+// Run runs the acquired informers until the context ends, and waits until all have stopped.
 func (r *Registry) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.runCtx = ctx
@@ -108,7 +106,7 @@ func (r *Registry) Run(ctx context.Context) {
 	r.wg.Wait()
 }
 
-// Acquire runs an informer for as long as any holder wants it.
+// Acquire starts an informer for a holder. It runs until all holders have released it.
 func (r *Registry) Acquire(holder string, kind Kind, namespace string) {
 	key := Key{Resource: kind.gvr(), Namespace: namespace}
 	r.mu.Lock()
@@ -124,8 +122,7 @@ func (r *Registry) Acquire(holder string, kind Kind, namespace string) {
 	r.start(key)
 }
 
-// Release ends what a holder wanted. An informer that nobody wants stops, and its objects are
-// forgotten.
+// Release reverts Acquire. An informer without holders is stopped and its objects are removed.
 func (r *Registry) Release(holder string, kind Kind, namespace string) {
 	r.release(holder, Key{Resource: kind.gvr(), Namespace: namespace})
 }
@@ -150,7 +147,7 @@ func (r *Registry) release(holder string, key Key) {
 	}
 }
 
-// informerStopped notes that an informer has stopped.
+// informerStopped records that an informer has stopped.
 func (r *Registry) informerStopped(i *informer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +156,7 @@ func (r *Registry) informerStopped(i *informer) {
 	}
 }
 
-// start starts an informer, if the registry runs.
+// start starts an informer if the registry is running.
 func (r *Registry) start(key Key) {
 	if r.runCtx == nil || r.runCtx.Err() != nil || r.informers[key] != nil {
 		return
@@ -172,7 +169,7 @@ func (r *Registry) start(key Key) {
 	r.wg.Go(func() { i.run(ctx) })
 }
 
-// Informers say how they are, in the order of their resources.
+// Informers returns the status of all informers, sorted by resource.
 func (r *Registry) Informers() []Status {
 	r.mu.Lock()
 	all := make([]*informer, 0, len(r.informers))
@@ -192,8 +189,8 @@ func (r *Registry) Informers() []Status {
 	return out
 }
 
-// State is how an informer for objects of a namespace is, or the one for all namespaces; empty
-// when there is none.
+// State returns the state of the informer for a namespace, or else of the one for all namespaces. It returns ""
+// if there is none.
 func (r *Registry) State(resource schema.GroupVersionResource, namespace string) State {
 	r.mu.Lock()
 	i := r.informers[Key{Resource: resource, Namespace: namespace}]
@@ -207,7 +204,7 @@ func (r *Registry) State(resource schema.GroupVersionResource, namespace string)
 	return i.Status().State
 }
 
-// Synced says whether everything that is wanted was read once, or cannot be.
+// Synced reports whether every informer has synced once or cannot read its resource.
 func (r *Registry) Synced() bool {
 	return !slices.ContainsFunc(r.Informers(), func(s Status) bool { return s.State == Syncing })
 }

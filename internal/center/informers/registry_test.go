@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -25,7 +26,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// fakeSink is a sink that remembers.
+// fakeSink stores objects.
 type fakeSink struct {
 	mu      sync.Mutex
 	objects map[string]map[string]runtime.Object
@@ -83,7 +84,7 @@ func (s *fakeSink) len(k Kind) (n int) {
 	return n
 }
 
-// flakyDialer are the connections of a client, which can be cut.
+// flakyDialer creates connections that the test can break.
 type flakyDialer struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -94,7 +95,7 @@ func (w *flakyDialer) dial(ctx context.Context, network, address string) (net.Co
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.down {
-		return nil, fmt.Errorf("the wire is cut")
+		return nil, fmt.Errorf("the network is down")
 	}
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err == nil {
@@ -103,7 +104,7 @@ func (w *flakyDialer) dial(ctx context.Context, network, address string) (net.Co
 	return c, err
 }
 
-// disconnect breaks all connections; until they may come back if down.
+// disconnect breaks all connections. If down is set, new connections fail.
 func (w *flakyDialer) disconnect(down bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +115,7 @@ func (w *flakyDialer) disconnect(down bool) {
 	clear(w.conns)
 }
 
-// fixture is a registry at work.
+// fixture is a running registry.
 type fixture struct {
 	*testing.T
 	*WithT
@@ -159,14 +160,14 @@ func (h *fixture) configMap(name string) *corev1.ConfigMap {
 
 func TestRegistry(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
-	t.Run("follows and forgets", func(t *testing.T) { testFollowAndRelease(newFixture(t, plane, plane.Config)) })
-	t.Run("says when it is cut off", func(t *testing.T) { testReconnectAfterDisconnect(newFixture(t, plane, plane.Config)) })
-	t.Run("waits for rights", func(t *testing.T) {
+	t.Run("acquire and release", func(t *testing.T) { testFollowAndRelease(newFixture(t, plane, plane.Config)) })
+	t.Run("reconnects after a disconnect", func(t *testing.T) { testReconnectAfterDisconnect(newFixture(t, plane, plane.Config)) })
+	t.Run("waits for permissions", func(t *testing.T) {
 		config, err := plane.ConfigFor("watcher")
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		testForbiddenUntilGranted(newFixture(t, plane, config))
 	})
-	t.Run("kinds come and go", func(t *testing.T) { testCRDLifecycle(newFixture(t, plane, plane.Config)) })
+	t.Run("CRDs are created and deleted", func(t *testing.T) { testCRDLifecycle(newFixture(t, plane, plane.Config)) })
 }
 
 func testFollowAndRelease(h *fixture) {
@@ -176,7 +177,7 @@ func testFollowAndRelease(h *fixture) {
 	h.Acquire("one", configMaps, h.ns)
 	h.Acquire("two", configMaps, h.ns)
 	h.Eventually(h.informerState(configMaps, h.ns), "10s", "10ms").Should(Equal(Live))
-	h.Expect(h.sink.get(configMaps, h.ns+"/before")).To(BeAssignableToTypeOf(&metav1.PartialObjectMetadata{}), "without what is in it")
+	h.Expect(h.sink.get(configMaps, h.ns+"/before")).To(BeAssignableToTypeOf(&metav1.PartialObjectMetadata{}), "only metadata is read")
 	h.Expect(h.sink.get(configMaps, h.ns+"/before").GetObjectKind().GroupVersionKind().Kind).To(Equal("ConfigMap"))
 	_, err = h.kube.CoreV1().ConfigMaps(h.ns).Create(ctx, h.configMap("after"), metav1.CreateOptions{})
 	h.Expect(err).NotTo(HaveOccurred())
@@ -186,8 +187,8 @@ func testFollowAndRelease(h *fixture) {
 	h.Eventually(func() Status { return h.Informers()[0] }, "5s", "10ms").Should(And(
 		HaveField("Objects", 1), HaveField("Events", int64(2)), HaveField("Lists", int64(1)), HaveField("Disconnects", int64(0)), HaveField("ResourceVersion", Not(BeEmpty()))))
 	h.Release("one", configMaps, h.ns)
-	h.Expect(h.State(configMaps.gvr(), h.ns)).To(Equal(Live), "somebody still wants it")
-	for range 20 { // let go and wanted again at once: the end of one is not the end of the next
+	h.Expect(h.State(configMaps.gvr(), h.ns)).To(Equal(Live), "another holder remains")
+	for range 20 { // release and acquire immediately: the end of one informer must not affect the next
 		h.Release("two", configMaps, h.ns)
 		h.Acquire("two", configMaps, h.ns)
 	}
@@ -198,8 +199,8 @@ func testFollowAndRelease(h *fixture) {
 	h.Eventually(func() int { return h.sink.len(configMaps) }, "5s", "10ms").Should(BeZero())
 }
 
-// testReconnectAfterDisconnect breaks the wire: it is said at once, and what went meanwhile is not there when the
-// registry says Live.
+// testReconnectAfterDisconnect breaks all connections. The state changes immediately, and objects that were deleted
+// meanwhile are removed before the state is Live again.
 func testReconnectAfterDisconnect(h *fixture) {
 	ctx := h.Context()
 	h.Acquire("test", configMaps, h.ns)
@@ -212,10 +213,10 @@ func testReconnectAfterDisconnect(h *fixture) {
 		h.dialer.disconnect(true)
 		h.Eventually(h.informerState(configMaps, h.ns), "2s", "1ms").Should(Equal(Stale))
 		h.Expect(h.kube.CoreV1().ConfigMaps(h.ns).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
-		h.Expect(h.sink.get(configMaps, h.ns+"/"+name)).NotTo(BeNil(), "what was known is shown, as stale")
+		h.Expect(h.sink.get(configMaps, h.ns+"/"+name)).NotTo(BeNil(), "known objects are kept while stale")
 		h.dialer.disconnect(false)
 		h.Eventually(h.informerState(configMaps, h.ns), "10s", "1ms").Should(Equal(Live))
-		h.Expect(h.sink.get(configMaps, h.ns+"/"+name)).To(BeNil(), "it is gone, and the registry says Live")
+		h.Expect(h.sink.get(configMaps, h.ns+"/"+name)).To(BeNil(), "a deleted object remains although the state is Live")
 	}
 	h.Expect(h.Informers()[0].Message).To(BeEmpty())
 }
@@ -224,7 +225,7 @@ func testForbiddenUntilGranted(h *fixture) {
 	ctx := h.Context()
 	h.Acquire("test", pods, "")
 	h.Eventually(h.informerState(pods, ""), "10s", "10ms").Should(Equal(Forbidden))
-	h.Expect(h.Informers()[0].Message).To(ContainSubstring("the center may not list pods; give its ClusterRole this right"))
+	h.Expect(h.Informers()[0].Message).To(ContainSubstring("the center is not allowed to list pods; add this permission to its ClusterRole"))
 	role, err := h.kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "watcher"},
 		Rules: []rbacv1.PolicyRule{{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}, metav1.CreateOptions{})
 	h.Expect(err).NotTo(HaveOccurred())
@@ -240,10 +241,15 @@ func testForbiddenUntilGranted(h *fixture) {
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Eventually(func() runtime.Object { return h.sink.get(pods, h.ns+"/web") }, "5s", "10ms").Should(BeAssignableToTypeOf(&corev1.Pod{}))
 	h.Expect(h.kube.RbacV1().ClusterRoleBindings().Delete(ctx, "watcher", metav1.DeleteOptions{})).To(Succeed())
-	time.Sleep(time.Second) // the API server notices
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "watcher", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"}}}
+	h.Eventually(func() (bool, error) {
+		r, err := h.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && r.Status.Allowed, err
+	}, "10s", "10ms").Should(BeFalse())
 	h.dialer.disconnect(false)
 	h.Eventually(h.informerState(pods, ""), "10s", "10ms").Should(Equal(Forbidden))
-	h.Expect(h.sink.len(pods)).To(BeZero(), "what may not be read is not kept")
+	h.Expect(h.sink.len(pods)).To(BeZero(), "objects without read permission must be removed")
 }
 
 func testCRDLifecycle(h *fixture) {
@@ -252,7 +258,7 @@ func testCRDLifecycle(h *fixture) {
 	h.Expect(err).NotTo(HaveOccurred())
 	d, err := dynamic.NewForConfig(h.plane.Config)
 	h.Expect(err).NotTo(HaveOccurred())
-	h.FollowCustomKinds(func(Kind) bool { return true })
+	h.FollowCustomKinds(allKinds{})
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: "example.com", Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
@@ -268,7 +274,7 @@ func testCRDLifecycle(h *fixture) {
 		}, "10s", "50ms").Should(Succeed())
 		h.Eventually(func() runtime.Object { return h.sink.get(widgets, h.ns+"/one") }, "5s", "10ms").ShouldNot(BeNil(), "within 5 s")
 		h.Expect(ext.ApiextensionsV1().CustomResourceDefinitions().Delete(ctx, crd.Name, metav1.DeleteOptions{})).To(Succeed())
-		h.Eventually(h.informerState(widgets, ""), "10s", "10ms").Should(BeEmpty(), "its informer is stopped")
+		h.Eventually(h.informerState(widgets, ""), "10s", "10ms").Should(BeEmpty(), "the informer must stop")
 		h.Eventually(func() int { return h.sink.len(widgets) }, "5s", "10ms").Should(BeZero())
 		h.Eventually(func() error {
 			_, err := ext.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, crd.Name, metav1.GetOptions{})
@@ -276,3 +282,9 @@ func testCRDLifecycle(h *fixture) {
 		}, "10s", "50ms").ShouldNot(Succeed())
 	}
 }
+
+// allKinds selects every kind.
+type allKinds struct{}
+
+func (allKinds) Defined(*apiextensionsv1.CustomResourceDefinition, Kind) bool { return true }
+func (allKinds) Removed(Kind)                                                 {}

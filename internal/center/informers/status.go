@@ -2,33 +2,32 @@ package informers
 
 import "time"
 
-// State is how an informer is.
+// State is the state of an informer.
 type State string
 
 const (
-	// Syncing reads everything for the first time.
+	// Syncing means that the initial list is in progress.
 	Syncing State = "Syncing"
-	// Live hears of every change.
+	// Live means that the informer receives all changes.
 	Live State = "Live"
-	// Stale has heard nothing for a while: what it has may be old.
+	// Stale means that the watch was interrupted and that objects may be outdated.
 	Stale State = "Stale"
-	// Forbidden may not read.
+	// Forbidden means that the center is not allowed to list or watch the resource.
 	Forbidden State = "Forbidden"
-	// Gone has no resource any more.
+	// Gone means that the resource is no longer served.
 	Gone State = "Gone"
 )
 
-// Status is an informer as the engine page shows it.
+// Status is the status of an informer.
 type Status struct {
 	Key     Key
 	State   State
-	Since   time.Time // of the state
-	Message string    // why it is not Live
+	Since   time.Time // time of the last change of State
+	Message string    // reason if the state is not Live
 	Objects int
-	// ResourceVersion is the newest that was heard of, at Heard.
+	// ResourceVersion is the newest resource version, received at LastUpdate.
 	ResourceVersion string
 	LastUpdate      time.Time
-	// Events are how many changes were heard of, Lists how often everything was read, and Cuts
-	// how often the stream broke.
+	// Events, Lists and Disconnects count received changes, complete lists and interrupted watches.
 	Events, Lists, Disconnects int64
 }

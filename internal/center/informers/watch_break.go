@@ -11,19 +11,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// errWatchBroken makes the reflector read everything anew.
-var errWatchBroken = errors.New("the stream of changes broke off, and is not taken up again: what was missed could not be told from what never happened")
+// errWatchBroken makes the reflector list again.
+var errWatchBroken = errors.New("the watch was interrupted; a new list is required")
 
-// watchBreakDetector lists and watches, and notices when a stream of changes breaks off.
+// watchBreakDetector lists and watches, and detects interrupted watches.
 //
-// A reflector takes a broken stream up where it ended. That loses nothing, but nobody can tell
-// when it has caught up: until then it would show what is gone. So a stream that ended in time,
-// as every stream does after some minutes, is taken up; after any other end everything is read
-// anew, and the end of that is a mark that says: from here on you are up to date.
+// A reflector resumes an interrupted watch. No event is lost, but it is not known when the reflector has caught
+// up, and until then deleted objects would be reported as existing. So only a watch that ended at its timeout,
+// as every watch does after some minutes, is resumed. After any other end the informer lists again, and the end
+// of the list marks the time at which it is up to date.
 type watchBreakDetector struct {
 	inner    cache.ListerWatcherWithContext
 	informer *informer
-	stop     func() // when trying again is pointless
+	stop     func() // called if an immediate retry is useless
 }
 
 func (s *watchBreakDetector) List(o metav1.ListOptions) (runtime.Object, error) {
@@ -34,8 +34,8 @@ func (s *watchBreakDetector) Watch(o metav1.ListOptions) (watch.Interface, error
 	return s.WatchWithContext(context.Background(), o)
 }
 
-// ListWithContext lists what there is now, not what a cache knew a while ago. It is for API
-// servers that do not stream lists.
+// ListWithContext lists the latest state, not the state of the watch cache. It is used for API servers without
+// streaming lists.
 func (s *watchBreakDetector) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	if o.Continue == "" {
 		o.ResourceVersion, o.ResourceVersionMatch = "", ""
@@ -50,7 +50,7 @@ func (s *watchBreakDetector) ListWithContext(ctx context.Context, o metav1.ListO
 
 func (s *watchBreakDetector) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if o.SendInitialEvents != nil && *o.SendInitialEvents {
-		o.ResourceVersion = "" // as of now
+		o.ResourceVersion = "" // the latest state
 		s.clearBroken()
 	}
 	if s.isBroken() {
@@ -68,10 +68,10 @@ func (s *watchBreakDetector) WatchWithContext(ctx context.Context, o metav1.List
 	return s.proxyWatch(ctx, w, expectedEnd), nil
 }
 
-// earlyEndTolerance is how much before its time a stream may end and still have ended in time.
+// earlyEndTolerance is how long before its timeout a watch can end without counting as interrupted.
 const earlyEndTolerance = 5 * time.Second
 
-// proxyWatch passes changes on, and notices how the stream ends.
+// proxyWatch forwards events and detects how the watch ends.
 func (s *watchBreakDetector) proxyWatch(ctx context.Context, w watch.Interface, expectedEnd time.Time) watch.Interface {
 	out := make(chan watch.Event)
 	p := watch.NewProxyWatcher(out)
@@ -83,12 +83,12 @@ func (s *watchBreakDetector) proxyWatch(ctx context.Context, w watch.Interface, 
 			case e, ok := <-w.ResultChan():
 				switch {
 				case !ok && s.informer.registry.Clock.Now().Before(expectedEnd):
-					s.markBroken(ctx, "the stream of changes broke off")
+					s.markBroken(ctx, "the watch was interrupted")
 					return
 				case !ok:
 					return
 				case e.Type == watch.Error:
-					s.markBroken(ctx, "the stream of changes ended with an error")
+					s.markBroken(ctx, "the watch ended with an error")
 				}
 				select {
 				case out <- e:
@@ -103,7 +103,7 @@ func (s *watchBreakDetector) proxyWatch(ctx context.Context, w watch.Interface, 
 	return p
 }
 
-// handleError notes why nothing can be read.
+// handleError records a list or watch error.
 func (s *watchBreakDetector) handleError(ctx context.Context, err error) {
 	s.markBroken(ctx, err.Error())
 	if ctx.Err() == nil && s.informer.handleListError(err) {
@@ -111,7 +111,7 @@ func (s *watchBreakDetector) handleError(ctx context.Context, err error) {
 	}
 }
 
-// markBroken says that changes are missed from now on, unless it is we who stop.
+// markBroken marks the informer as stale, unless the informer itself is stopping.
 func (s *watchBreakDetector) markBroken(ctx context.Context, reason string) {
 	if ctx.Err() != nil {
 		return
@@ -125,7 +125,7 @@ func (s *watchBreakDetector) markBroken(ctx context.Context, reason string) {
 	})
 }
 
-// clearBroken says that everything is read anew.
+// clearBroken records that a new list has started.
 func (s *watchBreakDetector) clearBroken() {
 	s.informer.updateStatus(func(*Status) { s.informer.broken = false })
 }

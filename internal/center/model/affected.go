@@ -1,25 +1,20 @@
 package model
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/center/store"
 	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// managedKinds are the kinds of applications that the operator runs.
-var managedKinds = []string{"AppStack", "AppService", "CloudManager"}
-
-func managedGroupKind(kind string) schema.GroupKind {
-	return schema.GroupKind{Group: appsapi.GroupVersion.Group, Kind: kind}
-}
-
-// HandleChanges hears what happened to objects, and notes which applications that is about.
+// HandleChanges logs changes of objects and marks the affected applications dirty.
 func (m *Model) HandleChanges(changes []store.Change) {
 	var refs []Ref
 	for _, c := range changes {
@@ -35,10 +30,10 @@ func (m *Model) HandleChanges(changes []store.Change) {
 	m.MarkDirty(refs...)
 }
 
-// affectedApplications are the applications that an object has to do with.
+// affectedApplications returns the applications whose view depends on an object.
 func (m *Model) affectedApplications(e *store.Entry) []Ref {
 	switch o := e.Object.(type) {
-	case nil: // a ConfigMap that is nobody's, but may be used
+	case nil: // a ConfigMap without an owner, which applications may reference
 		return m.applicationsReferencing(e)
 	case *corev1.Node:
 		return m.applicationsOfEntries(m.Store.Find(store.Term{Field: ByNode, Value: o.Name}))
@@ -53,7 +48,7 @@ func (m *Model) affectedApplications(e *store.Entry) []Ref {
 		return m.applicationsOfEntries([]*store.Entry{m.Store.Get(kindService, o.Namespace, o.Labels[discoveryv1.LabelServiceName])})
 	}
 	switch e.Kind().GroupKind() {
-	case kindStorageClass, kindIngressClass: // a class that comes may be what somebody waits for
+	case kindStorageClass, kindIngressClass: // unready applications may be waiting for a new class
 		return m.refsWhere(func(r *Record) bool { return r.Health != health.Healthy })
 	case kindConfigMap, kindClaim:
 		return append(m.applicationsReferencing(e), m.ApplicationsOf(e)...)
@@ -61,7 +56,7 @@ func (m *Model) affectedApplications(e *store.Entry) []Ref {
 	return m.ApplicationsOf(e)
 }
 
-// applicationsReferencing are the applications that refer to an object.
+// applicationsReferencing returns the applications that reference an object.
 func (m *Model) applicationsReferencing(e *store.Entry) []Ref {
 	return m.applicationsOfEntries(m.Store.Find(store.Term{Field: ByReference, Value: e.Kind().Kind + "/" + e.Namespace + "/" + e.Name}))
 }
@@ -76,19 +71,20 @@ func (m *Model) applicationsOfEntries(entries []*store.Entry) []Ref {
 	return out
 }
 
-// maxOwnerDepth is how far up owners are followed.
+// maxOwnerDepth limits the length of owner chains.
 const maxOwnerDepth = 8
 
-// ApplicationsOf are the applications that an object belongs to: the one that it names, or its owner does. Of
-// a pod of ours whose owners are gone only the name of the application is known.
+// ApplicationsOf returns the applications that an object belongs to, by its own labels and annotations or by an
+// owner's. A managed pod whose owners were deleted has only the name of the application, so it may match
+// several kinds.
 func (m *Model) ApplicationsOf(e *store.Entry) []Ref {
 	origin := e
 	for range maxOwnerDepth {
 		if e == nil || e.Object == nil {
 			break
 		}
-		if k := e.Kind(); k.Group == appsapi.GroupVersion.Group {
-			return []Ref{{k.Kind, e.Namespace, e.Name}}
+		if app, ok := e.Object.(appkind.Application); ok {
+			return []Ref{{appkind.Of(app).Name(), e.Namespace, e.Name}}
 		}
 		o, err := meta.Accessor(e.Object)
 		if err != nil {
@@ -104,10 +100,10 @@ func (m *Model) ApplicationsOf(e *store.Entry) []Ref {
 		return nil
 	}
 	var out []Ref
-	for _, kind := range managedKinds {
+	for _, kind := range slices.Concat(appkind.Builtin, appkind.Discovered()) {
 		name := o.GetLabels()[appsapi.LabelInstance]
-		if m.Store.Get(managedGroupKind(kind), origin.Namespace, name) != nil {
-			out = append(out, Ref{kind, origin.Namespace, name})
+		if m.Store.Get(kind.GroupKind(), origin.Namespace, name) != nil {
+			out = append(out, Ref{kind.Name(), origin.Namespace, name})
 		}
 	}
 	return out

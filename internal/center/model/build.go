@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/center/informers"
 	"github.com/holdfast-dev/holdfast/internal/center/store"
@@ -19,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// buildRecord makes the record of an application; nil if there is none.
+// buildRecord returns the record of an application, or nil if the application does not exist.
 func (m *Model) buildRecord(ref Ref, now time.Time) *Record {
 	if ref.IsManaged() {
 		return m.buildManagedRecord(ref, now)
@@ -34,34 +33,30 @@ func (m *Model) buildRecord(ref Ref, now time.Time) *Record {
 	return r
 }
 
-// buildManagedRecord looks at one that the operator runs.
+// buildManagedRecord builds the record of an application that is managed by an operator.
 func (m *Model) buildManagedRecord(ref Ref, now time.Time) *Record {
-	e := m.Store.Get(managedGroupKind(ref.Kind), ref.Namespace, ref.Name)
+	e := m.Store.Get(appkind.ParseName(ref.Kind), ref.Namespace, ref.Name)
 	if e == nil {
 		return nil
 	}
-	in := inspect.Input{Kind: ref.Kind, Now: now, IncludeEdges: true, CompleteKinds: m.fullyWatchedKinds(ref.Namespace)}
-	var specs []appsapi.Component
-	switch o := e.Object.(type) {
-	case *appsapi.AppStack:
-		in.App, in.Status, in.Stack, specs = o, o.ApplicationStatus(), o.StackStatus(), appkind.AppStackComponents(o)
-	case *appsapi.AppService:
-		in.App, in.Status, specs = o, o.ApplicationStatus(), appkind.AppServiceComponents(o)
-	case *appsapi.CloudManager:
-		in.App, in.Status, in.Stack, specs = o, o.ApplicationStatus(), o.StackStatus(), appkind.CloudManagerComponents(o)
-	default:
+	app, ok := e.Object.(appkind.Application)
+	if !ok {
 		return nil
 	}
-	c := m.collectObjects(m.members(ref, string(in.App.GetUID())))
-	in.Objects = c.objects
-	owner := desired.Owner{APIVersion: appsapi.GroupVersion.String(), Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name,
-		UID: in.App.GetUID(), Generation: in.App.GetGeneration()}
-	in.Components = desired.Build(owner, specs, desired.ClusterState{Retained: c.retained})
+	c := m.collectObjects(m.members(ref, string(app.GetUID())))
+	in := inspect.Input{App: app, Kind: appkind.Of(app).Kind, Owner: appkind.Owner(app), Status: app.ApplicationStatus(), Objects: c.objects,
+		CompleteKinds: m.fullyWatchedKinds(ref.Namespace), IncludeEdges: true, Now: now}
+	if stack, ok := app.(appkind.Stack); ok {
+		in.Stack = stack.StackStatus()
+	}
+	in.Components = appkind.Observe(app, c.objects)
 	in.MissingRefs = m.missingConfigMaps(ref.Namespace, in.Components, c.objects)
-	return &Record{Ref: ref, View: inspect.Evaluate(in), Created: in.App.GetCreationTimestamp().Time, Kinds: c.kinds}
+	view := inspect.Evaluate(in)
+	view.Kind = ref.Kind // clients use this kind in API paths
+	return &Record{Ref: ref, View: view, Created: app.GetCreationTimestamp().Time, Kinds: c.kinds}
 }
 
-// members are the objects that say they belong to an application, and what these own.
+// members returns the objects of an application and, recursively, the objects that they own.
 func (m *Model) members(ref Ref, uid string) []*store.Entry {
 	found := m.Store.Find(store.Term{Field: ByApplication, Value: ref.String()})
 	if uid != "" {
@@ -83,7 +78,7 @@ func (m *Model) members(ref Ref, uid string) []*store.Entry {
 	for e := range seen {
 		out = append(out, e)
 	}
-	// The store has no order, and nobody wants to see one thing after the other change places.
+	// The store is unordered; sorting keeps the order of a view stable.
 	slices.SortFunc(out, store.Compare)
 	return out
 }
@@ -94,16 +89,15 @@ func (m *Model) findSorted(f store.Field, value string) []*store.Entry {
 	return all
 }
 
-// viewObjects is what a view is made of.
+// viewObjects contains the objects that a view is built from.
 type viewObjects struct {
 	objects        []runtime.Object
 	kinds          []schema.GroupKind
-	retained       []desired.RetainedObject
 	oldestCreation time.Time
 }
 
-// collectObjects adds to the members what is around them: nodes, volumes, classes, endpoints, events, and
-// the ConfigMapKind that they use.
+// collectObjects adds related objects to the members: nodes, volumes, classes, EndpointSlices, events and
+// referenced ConfigMaps.
 func (m *Model) collectObjects(members []*store.Entry) viewObjects {
 	var c viewObjects
 	included := map[*store.Entry]bool{}
@@ -128,7 +122,7 @@ func (m *Model) collectObjects(members []*store.Entry) viewObjects {
 			c.oldestCreation = at
 		}
 		include(m.findSorted(ByInvolvedObject, string(o.GetUID()))...)
-		m.addReferenced(e, &c, include)
+		m.addReferenced(e, include)
 	}
 	for _, kind := range []schema.GroupKind{kindStorageClass, kindIngressClass} {
 		all := m.Store.List(kind, "")
@@ -138,13 +132,12 @@ func (m *Model) collectObjects(members []*store.Entry) viewObjects {
 	return c
 }
 
-// addReferenced adds what one object needs.
-func (m *Model) addReferenced(e *store.Entry, c *viewObjects, include func(...*store.Entry)) {
+// addReferenced adds the objects that an object depends on.
+func (m *Model) addReferenced(e *store.Entry, include func(...*store.Entry)) {
 	switch o := e.Object.(type) {
 	case *corev1.Service:
 		include(m.findSorted(ByService, o.Namespace+"/"+o.Name)...)
 	case *corev1.PersistentVolumeClaim:
-		c.retained = append(c.retained, desired.RetainedObject{ID: desired.ID{Kind: desired.KindClaim, Name: o.Name}, Object: o, Claim: o})
 		include(m.Store.Get(kindVolume, "", o.Spec.VolumeName))
 	}
 	for _, ref := range inspect.References(e.Object) {
@@ -163,8 +156,8 @@ func (m *Model) addReferenced(e *store.Entry, c *viewObjects, include func(...*s
 	}
 }
 
-// missingConfigMaps are, by component, the ConfigMapKind that pods refer to and that are not there. About
-// Secrets nothing is known: the center does not read them.
+// missingConfigMaps returns, by component, the ConfigMaps that pods reference and that do not exist. Missing
+// Secrets are not detected, because the center does not read Secrets.
 func (m *Model) missingConfigMaps(namespace string, components []desired.Component, objects []runtime.Object) map[string][]explain.Ref {
 	if m.InformerState(kindConfigMap, namespace) != informers.Live {
 		return nil
@@ -175,7 +168,7 @@ func (m *Model) missingConfigMaps(namespace string, components []desired.Compone
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(components, func(c desired.Component) bool { return c.WorkloadID == pod.Labels[appsapi.LabelWorkload] })
+		i := slices.IndexFunc(components, func(c desired.Component) bool { return c.WorkloadID == pod.Labels[appkind.KeysOf(pod).Workload] })
 		if i < 0 {
 			continue
 		}
@@ -189,7 +182,7 @@ func (m *Model) missingConfigMaps(namespace string, components []desired.Compone
 	return out
 }
 
-// fullyWatchedKinds are the kinds of which everything is heard.
+// fullyWatchedKinds returns the kinds whose informers are live and unfiltered.
 func (m *Model) fullyWatchedKinds(namespace string) []string {
 	var out []string
 	for _, k := range append(DefaultKinds(), ConfigMapKind()) {
@@ -200,7 +193,7 @@ func (m *Model) fullyWatchedKinds(namespace string) []string {
 	return out
 }
 
-// equalRecords says that nobody would see a difference.
+// equalRecords reports whether two records look the same to users.
 func equalRecords(a, b *Record) bool {
 	x, y := *a, *b
 	x.RecheckAt, y.RecheckAt = time.Time{}, time.Time{}

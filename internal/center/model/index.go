@@ -11,29 +11,29 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// What objects are found by.
+// Index fields.
 const (
 	// ByOwner is the UID of an owner.
 	ByOwner store.Field = iota + 1
-	// ByApplication is the application that an object says it belongs to: [Ref.String].
+	// ByApplication is the [Ref.String] of the application in the labels or annotations of an object.
 	ByApplication
-	// ByInstance is NAMESPACE/NAME of an application of ours, whatever its kind: pods do not say.
+	// ByInstance is NAMESPACE/NAME of a managed application of any kind, because pods do not have the kind.
 	ByInstance
 	// ByNode is the name of a node.
 	ByNode
 	// ByImage is an image.
 	ByImage
-	// ByReference is KIND/NAMESPACE/NAME of what an object refers to.
+	// ByReference is KIND/NAMESPACE/NAME of a referenced object.
 	ByReference
 	// ByLabel is KEY=VALUE.
 	ByLabel
 	// ByService is NAMESPACE/NAME of the Service of an EndpointSlice.
 	ByService
-	// ByInvolvedObject is the UID of what an event is about.
+	// ByInvolvedObject is the UID of the involved object of an event.
 	ByInvolvedObject
 )
 
-// IndexTerms are what an object is found by.
+// IndexTerms returns the index terms of an object.
 func IndexTerms(obj runtime.Object) []store.Term {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -57,7 +57,7 @@ func IndexTerms(obj runtime.Object) []store.Term {
 	}
 	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok {
 		add(ByService, ns+slice.Labels[discoveryv1.LabelServiceName])
-		return out // it copies the labels of its Service, and refers to nothing but pods
+		return out // it copies the labels of its Service and references only pods
 	}
 	for key, value := range labels {
 		add(ByLabel, key+"="+value)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/center/informers"
 )
 
@@ -25,14 +26,15 @@ func typedClusterKind(gv schema.GroupVersion, kind, resource string) informers.K
 	return k
 }
 
-// DefaultKinds that are always followed: what applications are made of, and what these depend on.
+// DefaultKinds returns the kinds that are always watched: applications, their objects and dependencies.
 func DefaultKinds() []informers.Kind {
 	events := typedKind(corev1.SchemeGroupVersion, "Event", "events")
-	events.FieldSelector = "type=Warning" // what goes well needs no words
-	return []informers.Kind{
-		typedKind(appsapi.GroupVersion, "AppStack", "appstacks"),
-		typedKind(appsapi.GroupVersion, "AppService", "appservices"),
-		typedKind(appsapi.GroupVersion, "CloudManager", "cloudmanagers"),
+	events.FieldSelector = "type=Warning" // Normal events explain no problem
+	var applications []informers.Kind
+	for _, k := range appkind.Builtin {
+		applications = append(applications, typedKind(k.GroupVersion(), k.Kind, k.Aliases[0]))
+	}
+	return append(applications,
 		typedKind(appsv1.SchemeGroupVersion, "Deployment", "deployments"),
 		typedKind(appsv1.SchemeGroupVersion, "StatefulSet", "statefulsets"),
 		typedKind(appsv1.SchemeGroupVersion, "DaemonSet", "daemonsets"),
@@ -51,19 +53,19 @@ func DefaultKinds() []informers.Kind {
 		typedClusterKind(corev1.SchemeGroupVersion, "PersistentVolume", "persistentvolumes"),
 		typedClusterKind(storagev1.SchemeGroupVersion, "StorageClass", "storageclasses"),
 		typedClusterKind(networkingv1.SchemeGroupVersion, "IngressClass", "ingressclasses"),
-	}
+	)
 }
 
-// ConfigMapKind are followed where there are applications, and without what is in them: a cluster
-// may have very many.
+// ConfigMapKind returns the kind ConfigMap. It is watched only in namespaces with applications, and only its
+// metadata, because a cluster can have very many.
 func ConfigMapKind() informers.Kind {
 	return informers.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Resource: "configmaps", ReadMode: informers.MetadataOnly}
 }
 
-// IsThirdParty says whether a kind that is defined in the cluster is worth following: ours are anyway.
+// IsThirdParty reports whether a kind is not defined by Holdfast.
 func IsThirdParty(k informers.Kind) bool { return k.Group != appsapi.GroupVersion.Group }
 
-// kinds by their names.
+// Kinds with special handling.
 var (
 	kindNode         = schema.GroupKind{Kind: "Node"}
 	kindClaim        = schema.GroupKind{Kind: "PersistentVolumeClaim"}

@@ -1,8 +1,8 @@
-// Package model keeps, for every application of the cluster, the view of it as it is now: those of
-// our kinds, Helm releases, and groups of objects that say that they are part of the same.
+// Package model maintains the current view of every application of the cluster: application kinds, Helm
+// releases, and groups of objects with the same part-of label.
 //
-// Safety rule: it reads nothing itself; what it shows is what the store has. An object of which
-// not everything is heard is judged with what is known, and said to be stale.
+// Safety rule: the model sends no requests; all its data comes from the store. A view whose informers are
+// not live is built from the known objects and reported as stale.
 package model
 
 import (
@@ -17,18 +17,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/center/activity"
 	"github.com/holdfast-dev/holdfast/internal/center/informers"
 	"github.com/holdfast-dev/holdfast/internal/center/store"
+	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// Ref names an application.
+// Ref identifies an application. Kind includes the API group for kinds of other operators, as in
+// Guestbook.example.com.
 type Ref struct{ Kind, Namespace, Name string }
 
 func (r Ref) String() string { return r.Kind + "/" + r.Namespace + "/" + r.Name }
 
-// ParseRef reads what String wrote.
+// ParseRef parses the result of String.
 func ParseRef(text string) (Ref, bool) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
@@ -37,45 +41,54 @@ func ParseRef(text string) (Ref, bool) {
 	return Ref{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, true
 }
 
-// Compare puts applications in the order of namespaces, names and kinds.
+// Compare orders applications by namespace, name and kind.
 func (r Ref) Compare(other Ref) int {
 	return cmp.Or(cmp.Compare(r.Namespace, other.Namespace), cmp.Compare(r.Name, other.Name), cmp.Compare(r.Kind, other.Kind))
 }
 
-// IsManaged says whether the operator runs it.
+// IsManaged reports whether an operator manages the application.
 func (r Ref) IsManaged() bool {
 	return r.Kind != inspect.KindHelmRelease && r.Kind != inspect.KindGroup
 }
 
-// Record is an application as it is now. It is never changed, only replaced.
+// object returns the reference to the application object. References omit the group of Holdfast's own kinds.
+func (r Ref) object() explain.ObjectRef {
+	gk := appkind.ParseName(r.Kind)
+	if gk.Group == appsapi.GroupName {
+		gk.Group = ""
+	}
+	return explain.ObjectRef{Group: gk.Group, Kind: gk.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+// Record is the current state of an application. It is immutable; changes replace it.
 type Record struct {
 	Ref Ref
 	inspect.View
-	// Created is when it came, or the oldest of its objects.
+	// Created is the creation time of the application or of its oldest object.
 	Created time.Time
-	// Kinds are those that its objects are of.
+	// Kinds are the kinds of its objects.
 	Kinds []schema.GroupKind
 }
 
-// Options of a model.
+// Options configures a model.
 type Options struct {
 	Store *store.Store
-	// InformerState is how the informer for a kind is.
+	// InformerState returns the state of the informer for a kind.
 	InformerState func(kind schema.GroupKind, namespace string) informers.State
-	// OnChange is told of every application that is another one than before; nil before it was
-	// there, and after it is gone. It is told one after the other.
+	// OnChange is called for every changed application, sequentially. before is nil for a new application,
+	// after is nil for a deleted one.
 	OnChange func(before, after *Record)
-	// OnNamespaceInUse is told when the first application comes to a namespace, and when the last goes.
+	// OnNamespaceInUse is called when a namespace gets its first application and when it loses its last.
 	OnNamespaceInUse func(namespace string, inhabited bool)
 	Activity         *activity.Log
 	Clock            clock.Clock
 }
 
-// batchDelay is how long changes are collected before they are looked at: a rollout changes many
-// objects of an application at once.
+// batchDelay is the time for which changes are collected before views are rebuilt, because a rollout changes
+// many objects of an application at once.
 const batchDelay = 5 * time.Millisecond
 
-// Model keeps views.
+// Model maintains the views of all applications.
 type Model struct {
 	Options
 	wake    chan struct{}
@@ -84,21 +97,21 @@ type Model struct {
 	mu               sync.RWMutex
 	records          map[Ref]*Record
 	dirty            map[Ref]bool
-	due              map[Ref]time.Time // when to look again although nothing happens
-	countByNamespace map[string]int    // how many there are in a namespace
-	// sorted are all of them in their order; nil when it has to be made anew. Readers may keep
-	// it: one that was lent is copied before it is changed, and no other.
+	due              map[Ref]time.Time // when to rebuild a view without a change
+	countByNamespace map[string]int    // number of applications
+	// sorted contains all records in order; nil if it must be rebuilt. Readers can keep it: if sortedShared
+	// is set, it is copied before it is modified.
 	sorted       []*Record
 	sortedShared atomic.Bool
-	// oldestQueued is since when the oldest of dirty waits, taken since when that of those waited of
-	// which left are still to be looked at; the rest is of the looks that were taken.
+	// oldestQueued is the time of the oldest entry of dirty. batchQueuedSince is that time for the batch in
+	// progress, of which batchRemaining applications are left. The other fields are build statistics.
 	oldestQueued, batchQueuedSince time.Time
 	batchRemaining                 int
 	builds                         uint64
 	buildTime, longestBuild        time.Duration
 }
 
-// New makes a model of nothing.
+// New returns an empty model.
 func New(o Options) *Model {
 	return &Model{Options: o, wake: make(chan struct{}, 1), started: o.Clock.Now(), records: map[Ref]*Record{}, dirty: map[Ref]bool{}, due: map[Ref]time.Time{}, countByNamespace: map[string]int{}}
 }
@@ -137,7 +150,7 @@ func (m *Model) waitBatchDelay(ctx context.Context) {
 	}
 }
 
-// nextDue is when something is due.
+// nextDue returns the time of the next rebuild without a change.
 func (m *Model) nextDue() (at time.Time, ok bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -149,7 +162,7 @@ func (m *Model) nextDue() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Refresh looks at everything that may be another one than before.
+// Refresh rebuilds all dirty and due views.
 func (m *Model) Refresh() {
 	now := m.Clock.Now()
 	m.mu.Lock()
@@ -215,7 +228,7 @@ func (m *Model) refresh(ref Ref, now time.Time) {
 	}
 }
 
-// updateSorted keeps the order up to date: most changes only put one record in the place of another.
+// updateSorted updates the sorted records. Most changes only replace one record.
 func (m *Model) updateSorted(before, after *Record) {
 	if m.sorted == nil || before == nil && after == nil {
 		return
@@ -235,7 +248,7 @@ func (m *Model) updateSorted(before, after *Record) {
 	m.sorted[i] = after
 }
 
-// MarkDirty looks at applications again.
+// MarkDirty queues applications for a rebuild of their views.
 func (m *Model) MarkDirty(refs ...Ref) {
 	if len(refs) == 0 {
 		return
@@ -254,8 +267,8 @@ func (m *Model) MarkDirty(refs ...Ref) {
 	}
 }
 
-// MarkNamespaceDirty looks at those in a namespace again, or at all if it is empty: how well something is heard
-// there has changed.
+// MarkNamespaceDirty queues all applications in a namespace, or all applications if it is empty. Call it when
+// the state of an informer has changed.
 func (m *Model) MarkNamespaceDirty(namespace string) {
 	m.MarkDirty(m.refsWhere(func(r *Record) bool { return namespace == "" || r.Ref.Namespace == namespace })...)
 }
@@ -272,14 +285,14 @@ func (m *Model) refsWhere(match func(*Record) bool) []Ref {
 	return out
 }
 
-// Get is an application, or nil.
+// Get returns the record of an application, or nil.
 func (m *Model) Get(ref Ref) *Record {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.records[ref]
 }
 
-// All are all applications, by namespace and name. Nobody changes the list.
+// All returns all applications, sorted by namespace and name. Callers must not modify the list.
 func (m *Model) All() []*Record {
 	m.mu.RLock()
 	out := m.sorted

@@ -2,19 +2,19 @@ package model
 
 import "time"
 
-// Queue is how the center keeps up: applications about which something was heard wait to be looked
-// at, and looks are what it does with its time.
+// Queue is the state of the queue of applications whose views must be rebuilt.
 type Queue struct {
-	// Waiting are those that are to be looked at, the oldest of them for so long.
+	// Waiting is the length of the queue. OldestSeconds is the age of its oldest entry.
 	Waiting       int     `json:"waiting"`
 	OldestSeconds float64 `json:"oldestSeconds"`
-	// Builds since the start, the time that they took in all, and the longest of them.
+	// Builds is the number of builds since the start. BuildSeconds and LongestSeconds are their total and
+	// maximum duration.
 	Builds         uint64  `json:"builds"`
 	BuildSeconds   float64 `json:"buildSeconds"`
 	LongestSeconds float64 `json:"longestSeconds"`
 }
 
-// Queue is how it is now.
+// Queue returns the current state of the queue.
 func (m *Model) Queue() Queue {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -28,7 +28,7 @@ func (m *Model) Queue() Queue {
 	return q
 }
 
-// recordBuild notes that a look was taken. The caller holds the lock.
+// recordBuild counts a build. The caller holds the lock.
 func (m *Model) recordBuild(took time.Duration) {
 	m.builds++
 	m.batchRemaining = max(m.batchRemaining-1, 0)

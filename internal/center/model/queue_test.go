@@ -21,21 +21,21 @@ func TestQueueStats(t *testing.T) {
 	fakeClock.Step(2 * time.Second)
 	m.MarkDirty(Ref{Kind: "AppStack", Namespace: "demo", Name: "b"}, Ref{Kind: "AppStack", Namespace: "demo", Name: "a"})
 	if q := m.Queue(); q.Waiting != 2 || q.OldestSeconds != 2 || q.Builds != 0 {
-		t.Errorf("two wait, one of them for 2 s: %+v", q)
+		t.Errorf("want 2 waiting, the oldest for 2 s: %+v", q)
 	}
 	clk.onNow = func() { during = append(during, m.Queue()) }
 	m.Refresh()
 	clk.onNow = nil
-	// While it works, those that are left still wait.
+	// During a batch, the remaining applications still count as waiting.
 	if len(during) != 3 || during[0].Waiting != 2 || during[0].OldestSeconds != 2 || during[len(during)-1].Waiting != 1 {
-		t.Errorf("during the looks: %+v", during)
+		t.Errorf("during the builds: %+v", during)
 	}
 	if q := m.Queue(); q.Waiting != 0 || q.OldestSeconds != 0 || q.Builds != 2 {
-		t.Errorf("both were looked at: %+v", q)
+		t.Errorf("want 2 builds: %+v", q)
 	}
 }
 
-// hookClock tells when it is asked, as it is at the beginning of a pass and of each look.
+// hookClock calls a hook when it is read, as happens at the start of a batch and of each build.
 type hookClock struct {
 	*testclock.FakeClock
 	onNow func()

@@ -1,9 +1,8 @@
-// Package publish tells the hub what has become of applications: one topic of all of them, and one
-// for each that somebody looks at.
+// Package publish converts changes of applications to entries of hub topics: one topic for all applications,
+// and one topic per application with subscribers.
 //
-// Safety rule: every entry carries the right that is needed to see it, which is the one to list
-// objects of its kind where it is. What several people see is made of nothing that one of them
-// may not.
+// Safety rule: every entry carries the permission that is required to see it: list on the resource in the
+// namespace. An entry never contains data that requires another permission.
 package publish
 
 import (
@@ -21,10 +20,10 @@ import (
 // TopicAll is the topic of all applications.
 const TopicAll = "applications"
 
-// TopicFor is that of one application.
+// TopicFor returns the topic of one application.
 func TopicFor(ref model.Ref) string { return "application/" + ref.String() }
 
-// ParseTopic is the application that a topic is about.
+// ParseTopic returns the application of a topic.
 func ParseTopic(topic string) (model.Ref, bool) {
 	rest, ok := strings.CutPrefix(topic, "application/")
 	if !ok {
@@ -33,7 +32,7 @@ func ParseTopic(topic string) (model.Ref, bool) {
 	return model.ParseRef(rest)
 }
 
-// Names of events.
+// Event names.
 const (
 	eventApplication  = "application"
 	eventPrimaryCause = "why"
@@ -42,7 +41,7 @@ const (
 	eventNode         = "node"
 )
 
-// ComponentEntry is a component without what is below it.
+// ComponentEntry is a component without its objects.
 type ComponentEntry struct {
 	Name      string   `json:"name"`
 	Type      string   `json:"type,omitempty"`
@@ -54,13 +53,13 @@ type ComponentEntry struct {
 	WaitsFor  []string `json:"waitsFor,omitempty"`
 }
 
-// CauseEntry is a cause, and the component that has it.
+// CauseEntry is a cause and its component.
 type CauseEntry struct {
 	Component string `json:"component,omitempty"`
 	wire.Cause
 }
 
-// NodeEntry is an object of the tree. Parent is the key of the one above.
+// NodeEntry is an object of the tree. Parent is the key of its parent.
 type NodeEntry struct {
 	Component string `json:"component,omitempty"`
 	Parent    string `json:"parent,omitempty"`
@@ -70,13 +69,13 @@ type NodeEntry struct {
 	Edge    string `json:"edge,omitempty"`
 }
 
-// Records knows all applications.
+// Records provides the records of all applications.
 type Records interface {
 	Get(model.Ref) *model.Record
 	All() []*model.Record
 }
 
-// ScopeResolver says which right is needed to see something.
+// ScopeResolver returns the permissions that are required to see an object or an application.
 type ScopeResolver interface {
 	ObjectScope(explain.ObjectRef) sse.Scope
 	ApplicationScopes(*model.Record) []sse.Scope
@@ -87,20 +86,20 @@ type Publisher struct {
 	records Records
 	scopes  ScopeResolver
 
-	mu   sync.Mutex // also while publishing, so that nothing overtakes what Open answers
+	mu   sync.Mutex // held while publishing too, so that no change overtakes the result of Open
 	hub  *sse.Hub
 	open map[string]bool
 }
 
-// New makes a feed. It needs a hub before anybody opens a topic.
+// New returns a publisher. Call SetHub before a topic is opened.
 func New(records Records, scopes ScopeResolver) *Publisher {
 	return &Publisher{records: records, scopes: scopes, open: map[string]bool{}}
 }
 
-// SetHub says where to publish.
+// SetHub sets the hub to publish to.
 func (f *Publisher) SetHub(h *sse.Hub) { f.hub = h }
 
-// Open is what a topic has now.
+// Open returns the current entries of a topic.
 func (f *Publisher) Open(topic string) ([]sse.Change, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,20 +113,20 @@ func (f *Publisher) Open(topic string) ([]sse.Change, error) {
 	}
 	ref, ok := ParseTopic(topic)
 	if !ok {
-		return nil, fmt.Errorf("there is no topic %q; use %s, or application/KIND/NAMESPACE/NAME", topic, TopicAll)
+		return nil, fmt.Errorf("unknown topic %q; use %s or application/KIND/NAMESPACE/NAME", topic, TopicAll)
 	}
 	f.open[topic] = true
 	return f.details(f.records.Get(ref)), nil
 }
 
-// Close says that nobody follows a topic any more.
+// Close is called when a topic has no subscribers.
 func (f *Publisher) Close(topic string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.open, topic)
 }
 
-// PublishChange tells what has become of an application.
+// PublishChange publishes a change of an application to the open topics.
 func (f *Publisher) PublishChange(before, after *model.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,11 +142,11 @@ func (f *Publisher) PublishChange(before, after *model.Record) {
 		changes = append(changes, diffEntries(f.details(before), f.details(after))...)
 	}
 	if len(changes) > 0 {
-		_ = f.hub.Publish(changes...) // what is too large to send is in its statistics
+		_ = f.hub.Publish(changes...) // fails only for entries that are too large or cannot be encoded
 	}
 }
 
-// diffEntries is what to say after one thing was said, so that the other one is known.
+// diffEntries returns the changes that turn the entries of before into the entries of after.
 func diffEntries(before, after []sse.Change) []sse.Change {
 	present := make(map[string]bool, len(after))
 	for _, c := range after {
@@ -159,11 +158,11 @@ func diffEntries(before, after []sse.Change) []sse.Change {
 			after = append(after, c)
 		}
 	}
-	return after // the hub leaves out what is as before
+	return after // the hub drops unchanged entries
 }
 
-// summary is an application in the topic of all, with the first of its causes: the sentence is
-// for who may see what it is about.
+// summary returns the entries of an application in TopicAll: its summary and its first error cause. The cause is
+// a separate entry because it requires permission to list its object.
 func (f *Publisher) summary(r *model.Record) []sse.Change {
 	if r == nil {
 		return nil
@@ -178,7 +177,7 @@ func (f *Publisher) summary(r *model.Record) []sse.Change {
 	return out
 }
 
-// details is an application in its own topic.
+// details returns the entries of an application in its own topic.
 func (f *Publisher) details(r *model.Record) []sse.Change {
 	if r == nil {
 		return nil
@@ -216,7 +215,8 @@ func (w *entryBuilder) add(key, event string, scopes []sse.Scope, body any) {
 	w.changes = append(w.changes, sse.Change{Topic: w.topic, Key: key, Event: event, Scopes: scopes, Body: body})
 }
 
-// componentMessage is what the operator says about a component. About those of others, causes say it.
+// componentMessage returns the message of a component of a managed application. For other applications it is
+// empty: the message may be about a hidden member, and the causes contain it with the required permission.
 func (w *entryBuilder) componentMessage(r *model.Record, c inspect.Component) string {
 	if !r.Ref.IsManaged() {
 		return ""
@@ -232,7 +232,7 @@ func (w *entryBuilder) addCause(component string, c explain.Cause) {
 	w.add("cause/"+component+"/"+causeKey(c), eventCause, []sse.Scope{w.publisher.scopes.ObjectScope(c.Object)}, CauseEntry{Component: component, Cause: wire.NewCause(c)})
 }
 
-// addNodes are the objects below one. An object that is below several has a key for each.
+// addNodes adds a tree of objects. An object with several parents has one key per parent.
 func (w *entryBuilder) addNodes(component, keyPrefix, parent string, all []inspect.Node) {
 	for _, n := range all {
 		key := fmt.Sprintf("%s/%s.%s:%s:%s", keyPrefix, n.Object.Kind, n.Object.Group, n.Object.Namespace, n.Object.Name)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// kindScopes are named after kinds.
+// kindScopes uses kinds as scopes.
 type kindScopes struct{}
 
 func (kindScopes) ObjectScope(o explain.ObjectRef) sse.Scope {
@@ -29,7 +29,7 @@ func (kindScopes) ApplicationScopes(r *model.Record) []sse.Scope {
 	return []sse.Scope{{Resource: r.Ref.Kind, Namespace: r.Ref.Namespace}}
 }
 
-// recordMap has records.
+// recordMap implements Records.
 type recordMap map[model.Ref]*model.Record
 
 func (s recordMap) Get(r model.Ref) *model.Record { return s[r] }
@@ -54,10 +54,10 @@ func randomRecord(rng *rand.Rand) *model.Record {
 	return r
 }
 
-// TestDiffsAddUpToSnapshot plays random lives of an application: who adds up the differences ends with what
-// one gets who comes then, in both topics.
+// TestDiffsAddUpToSnapshot changes an application at random. In both topics, the sum of the published changes must
+// equal a new snapshot.
 func TestDiffsAddUpToSnapshot(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same every time
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible
 	records := recordMap{}
 	f := New(records, kindScopes{})
 	accumulated := map[string]string{}
@@ -86,7 +86,7 @@ func TestDiffsAddUpToSnapshot(t *testing.T) {
 			}
 			for _, c := range all {
 				if _, duplicate := want[c.Topic+" "+c.Key]; duplicate {
-					t.Fatalf("%s is there twice", c.Key)
+					t.Fatalf("%s exists twice", c.Key)
 				}
 				want[c.Topic+" "+c.Key] = encode(c)
 			}
@@ -106,7 +106,7 @@ func encode(c sse.Change) string {
 	return fmt.Sprint(c.Event, c.Scopes, string(out))
 }
 
-// Whoever may see an application without its pods is told nothing about them.
+// Users who see an application but not its pods receive no data about the pods.
 func TestEntriesCarryTheScopeOfTheirObject(t *testing.T) {
 	pod := explain.ObjectRef{Kind: "Pod", Namespace: "demo", Name: "web-1"}
 	cause := explain.Cause{Code: explain.CrashLoop, Object: pod, Message: "secret words"}
@@ -122,14 +122,14 @@ func TestEntriesCarryTheScopeOfTheirObject(t *testing.T) {
 			}
 			for _, c := range all {
 				if body, _ := json.Marshal(c.Body); !slices.Contains(c.Scopes, sse.Scope{Resource: "Pod", Namespace: "demo"}) && containsSecret(body) {
-					t.Errorf("%s is for %v and says %s", c.Key, c.Scopes, body)
+					t.Errorf("%s requires %v and contains %s", c.Key, c.Scopes, body)
 				} else if containsSecret(body) {
 					found++
 				}
 			}
 		}
 		if found != 3 {
-			t.Errorf("it is said %d times to those who may hear it", found)
+			t.Errorf("it is published %d times with the required scope", found)
 		}
 	}
 }
@@ -140,11 +140,11 @@ func TestTopicNames(t *testing.T) {
 	f := New(recordMap{}, kindScopes{})
 	for _, topic := range []string{"nonsense", "application/AppStack/demo", "application/a/b/c/d"} {
 		if _, err := f.Open(topic); err == nil {
-			t.Errorf("%s is a topic", topic)
+			t.Errorf("%s was parsed as a topic", topic)
 		}
 	}
 	if ref, ok := ParseTopic(TopicFor(shop)); !ok || ref != shop {
 		t.Errorf("%v, %t", ref, ok)
 	}
-	f.PublishChange(nil, randomRecord(rand.New(rand.NewPCG(1, 2)))) //nolint:gosec // nobody follows it, and there is no hub
+	f.PublishChange(nil, randomRecord(rand.New(rand.NewPCG(1, 2)))) //nolint:gosec // must not use the hub without open topics
 }

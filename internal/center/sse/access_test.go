@@ -36,14 +36,14 @@ func TestEntriesAreFilteredByScope(t *testing.T) {
 		{moved("y", nil), ""},
 		{moved("y", 3), ""},
 		{moved("x", 3), "moving=3"},
-		// Who could see it hears of its end, whatever scope that has.
+		// Clients that could see the entry receive its removal, whatever its scopes.
 		{moved("y", nil), "moving gone"},
 		{entry("a", "y", "theirs", nil), ""},
 		{sse.Change{Topic: "a", Key: "x/mine"}, "x/mine gone"},
 	} {
 		r.src.set(step.change)
 		if step.want == "" {
-			continue // The next one would not be the next one.
+			continue // the client receives nothing in this step
 		}
 		if got := formatDelta(t, c.expectEvents("change")[0]); got != step.want {
 			t.Errorf("want %q, got %q", step.want, got)
@@ -62,13 +62,13 @@ func TestAccessChangeRestartsSnapshot(t *testing.T) {
 	userAccess.set("x", "z")
 	got := c.expectEvents("reset", "snapshot")
 	if !got[0].hasID || got[0].id != "" {
-		t.Errorf("want a reset that leaves nothing to resume from, got id %q", got[0].id)
+		t.Errorf("want a reset with an empty id, got id %q", got[0].id)
 	}
 	if diff := cmp.Diff([]string{"x/one=1", "z/three=1"}, snapshotEntries(t, got[1])); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
 	}
 	if got[1].id != id {
-		t.Errorf("want the id of the same moment, %s, got %s", id, got[1].id)
+		t.Errorf("want the same id %s, got %s", id, got[1].id)
 	}
 	r.src.set(entry("a", "y", "two", 2), entry("a", "z", "three", 2))
 	if got := formatDelta(t, c.expectEvents("change")[0]); got != "z/three=2" {
@@ -77,7 +77,7 @@ func TestAccessChangeRestartsSnapshot(t *testing.T) {
 	if s := r.hub.Stats(); s.Resets != 1 || s.Snapshots != 2 {
 		t.Errorf("want 1 reset and 2 snapshots, got %d and %d", s.Resets, s.Snapshots)
 	}
-	close(userAccess.changed) // Nobody re-checks any more: not a reason to spin, or to end.
+	close(userAccess.changed) // a closed channel must neither cause a busy loop nor end the stream
 	r.src.set(entry("a", "x", "one", 3))
 	c.expectEvents("change")
 }
@@ -91,7 +91,7 @@ func TestRevokedStreamEnds(t *testing.T) {
 	close(userAccess.revoked)
 	r.src.set(entry("a", "x", "secret", 1))
 	if e, ok := c.next(); ok {
-		// The two may have crossed, but then nothing more comes.
+		// A change may be sent at the same time, but nothing after it.
 		t.Logf("crossed: %+v", e)
 		if e, ok = c.next(); ok {
 			t.Errorf("want the end of the stream, got %+v", e)
@@ -99,6 +99,6 @@ func TestRevokedStreamEnds(t *testing.T) {
 	}
 	late := r.connect("topic=a&user=u", "")
 	if e, ok := late.next(); ok {
-		t.Errorf("want a stream that ends at once, got %+v", e)
+		t.Errorf("want a stream that ends immediately, got %+v", e)
 	}
 }

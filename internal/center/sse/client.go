@@ -6,37 +6,37 @@ import (
 	"sync"
 )
 
-// client is what waits for one stream.
+// client is the state of one stream.
 //
 //	attach ─► walking: snapshot in parts ─► following: deltas ─► detach
 //	             ▲                              │
-//	             └──────── rights changed ──────┘
+//	             └──────── access changed ──────┘
 //
-// A walk goes over the slots of the topics. Frames of slots that it has passed are queued and
-// sent when it is complete; those of slots before it need not be, because it will come by. So
-// a snapshot of any size is exact without being held in memory or holding anybody up.
+// A snapshot walks over the slots of the topics. New frames of slots that the walk has passed are queued
+// and sent after the snapshot. Frames of later slots are not queued, because the walk will reach them. So a
+// snapshot of any size is exact without being copied and without blocking other clients.
 type client struct {
 	hub    *Hub
 	allows func(Scope) bool
 	topics []*topic
 	wake   chan struct{}
 
-	// Guarded by the lock of the hub: the newest number that was offered, the next slot of the
-	// walk, and the number at which the walk began.
+	// Guarded by the lock of the hub: the newest sequence number that was offered, the next slot of the
+	// walk, and the sequence number at which the walk began.
 	lastOffered      uint64
 	cursor           position
 	snapshotSequence uint64
 
-	// mu guards the queue; it is taken after the lock of the hub and never before it.
+	// mu guards the queue. Lock order: the lock of the hub first, then mu.
 	mu sync.Mutex
-	// queue is in the order of numbers, with holes where a newer frame of the entry came;
-	// where is the place of each entry in it.
+	// queue is sorted by sequence number. Frames that were replaced by a newer frame of the same entry leave
+	// holes. queueIndex maps entries to their position.
 	queue      []queuedFrame
 	queueIndex map[entryID]int
 	spareQueue []queuedFrame
-	// pendingBytes are the costs of the queue and of what is being written.
+	// pendingBytes is the cost of queued frames and of frames that are being written.
 	pendingBytes int
-	// slow says that it was too much, and that the stream is to end.
+	// slow means that pendingBytes exceeded its limit and that the stream must end.
 	slow bool
 }
 
@@ -45,13 +45,13 @@ type position struct{ topic, slot int }
 
 type entryID struct{ topic, key string }
 
-// queuedFrame is a frame for one client: gone if it could see the entry and may no longer.
+// queuedFrame is a frame for one client. removal means that the client is no longer allowed to see the entry.
 type queuedFrame struct {
 	frame   *frame
 	removal bool
 }
 
-// smallQueueSize is what a client keeps room for when it has nothing to wait for.
+// smallQueueSize is the queue capacity that an idle client keeps.
 const smallQueueSize = 256
 
 func (h *Hub) newClient(s Subscription, topics []*topic) *client {
@@ -62,8 +62,8 @@ func (h *Hub) newClient(s Subscription, topics []*topic) *client {
 	return &client{hub: h, allows: allows, topics: topics, wake: make(chan struct{}, 1), queueIndex: map[entryID]int{}}
 }
 
-// attach lets a client take part, from the id on that it saw last if that is possible. It says
-// whether it is; otherwise the client is at the beginning of a walk.
+// attach subscribes a client to its topics. It returns true if the client was resumed after lastID; otherwise
+// the client starts with a snapshot.
 func (h *Hub) attach(c *client, lastID string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +86,7 @@ func (h *Hub) detach(c *client) {
 	}
 }
 
-// resume queues what the client missed; false if not all of that is known any more.
+// resume queues the frames after a sequence number. It returns false if some of them are no longer stored.
 func (c *client) resume(after uint64) bool {
 	if after > c.hub.sequence {
 		return false
@@ -105,7 +105,7 @@ func (c *client) resume(after uint64) bool {
 	return !c.slow
 }
 
-// startSnapshot forgets what waits and goes back to the beginning of a walk.
+// startSnapshot clears the queue and restarts the walk.
 func (c *client) startSnapshot() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *client) startSnapshot() {
 	c.hub.counters.snapshots.Add(1)
 }
 
-// restartSnapshot is restart for a client that has been attached for a while.
+// restartSnapshot is startSnapshot for an attached client.
 func (c *client) restartSnapshot() {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
@@ -122,8 +122,8 @@ func (c *client) restartSnapshot() {
 	c.hub.counters.resets.Add(1)
 }
 
-// nextPart is the next part of a walk, and whether it is the last one. It looks at few slots at a
-// time, since everybody waits for the lock meanwhile.
+// nextPart returns the next part of the snapshot and whether it is the last one. It visits only a few slots
+// per call, because it holds the lock of the hub.
 func (c *client) nextPart(into []*frame) (frames []*frame, complete bool) {
 	const slots = 256
 	c.hub.mu.Lock()
@@ -148,7 +148,8 @@ func (c *client) nextPart(into []*frame) (frames []*frame, complete bool) {
 	return into, false
 }
 
-// offer queues the frames that the client follows and may see. The lock of the hub is held.
+// offer queues the frames of subscribed topics that the client is allowed to see. The caller holds the lock
+// of the hub.
 func (c *client) offer(frames []*frame) {
 	c.mu.Lock()
 	added := false
@@ -168,8 +169,8 @@ func (c *client) offer(frames []*frame) {
 	}
 }
 
-// enqueue puts a frame into the queue. A walk that has not passed its slot will come by; but when
-// an older frame of the entry waits, which was in another slot then, this one replaces it.
+// enqueue queues a frame unless the walk will still reach its slot. If an older frame of the entry, from
+// another slot, is queued, the new frame replaces it.
 func (c *client) enqueue(f *frame, passed bool) bool {
 	it := queuedFrame{frame: f}
 	if !allowsAny(c.allows, f.scopes) {
@@ -200,7 +201,7 @@ func (c *client) enqueue(f *frame, passed bool) bool {
 	return true
 }
 
-// compact closes the holes, which else would grow in number as long as one entry changes.
+// compact removes the holes, which would otherwise accumulate while an entry keeps changing.
 func (c *client) compact() {
 	c.queue = slices.DeleteFunc(c.queue, func(it queuedFrame) bool { return it.frame == nil })
 	for i, it := range c.queue {
@@ -208,8 +209,8 @@ func (c *client) compact() {
 	}
 }
 
-// takeQueued has all that waits, holes included, and what it costs; it is the client's until it says
-// that it is written.
+// takeQueued removes and returns the queue, including holes, and its cost. The cost counts as pending until
+// markWritten is called.
 func (c *client) takeQueued() (batch []queuedFrame, cost int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ type emptySource struct{}
 func (emptySource) Open(string) ([]Change, error) { return nil, nil }
 func (emptySource) Close(string)                  {}
 
-// newTestClient is a client whose walk is taken step by step.
+// newTestClient returns a client whose snapshot is read step by step.
 func newTestClient(t *testing.T) (*Hub, *client) {
 	t.Helper()
 	h := New(emptySource{}, clock.RealClock{}, Options{})
@@ -34,8 +34,8 @@ func publish(t *testing.T, h *Hub, key, ns string, body any) {
 	}
 }
 
-// Whatever changes between the parts of a walk, the snapshot and what waits behind it are the
-// state at its end: also of entries that go and come back in another slot.
+// The snapshot and the queued frames result in the final state, whatever changes between the parts of the
+// snapshot, including entries that are removed and added again in another slot.
 func TestSnapshotIsConsistentWhileEntriesChange(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -78,7 +78,7 @@ func TestSnapshotIsConsistentWhileEntriesChange(t *testing.T) {
 				continue
 			}
 			if it.frame.sequence <= last {
-				t.Fatalf("seed %d: number %d after %d", seed, it.frame.sequence, last)
+				t.Fatalf("seed %d: sequence number %d after %d", seed, it.frame.sequence, last)
 			}
 			if last = it.frame.sequence; it.removal || it.frame.isRemoval() {
 				delete(got, it.frame.key)
@@ -92,7 +92,7 @@ func TestSnapshotIsConsistentWhileEntriesChange(t *testing.T) {
 	}
 }
 
-// What a walk has not come to yet needs no place in the queue.
+// Changes of slots that the snapshot has not reached are not queued.
 func TestChangesAheadOfSnapshotAreNotQueued(t *testing.T) {
 	h, c := newTestClient(t)
 	for i := range 600 {
@@ -103,7 +103,7 @@ func TestChangesAheadOfSnapshotAreNotQueued(t *testing.T) {
 	publish(t, h, "599", "seen", "new")
 	publish(t, h, "0", "seen", "new")
 	if len(first) != 256 || len(c.queueIndex) != 1 {
-		t.Errorf("want 256 entries and then one that waits, got %d and %d", len(first), len(c.queueIndex))
+		t.Errorf("want 256 entries and 1 queued frame, got %d and %d", len(first), len(c.queueIndex))
 	}
 }
 
@@ -112,7 +112,7 @@ func bodyOf(f *frame) string {
 	return strings.TrimSuffix(body, "}")
 }
 
-// One entry that changes for ever costs one frame, and what waits never costs more than said.
+// An entry that keeps changing occupies one queued frame, and the queue never exceeds its limit.
 func TestClientQueueIsBounded(t *testing.T) {
 	h, c := newTestClient(t)
 	h.attach(c, "")
@@ -124,23 +124,23 @@ func TestClientQueueIsBounded(t *testing.T) {
 	if len(c.queue) > 2*smallQueueSize || len(c.queueIndex) != 1 || c.pendingBytes > 3000 {
 		t.Errorf("want one frame, got a queue of %d, %d entries, %d bytes", len(c.queue), len(c.queueIndex), c.pendingBytes)
 	}
-	// What is being written counts until it is.
+	// Frames that are being written count as pending.
 	batch, cost := c.takeQueued()
 	publish(t, h, "other", "seen", 1)
 	if c.pendingBytes <= cost {
-		t.Errorf("want more than the %d bytes that are being written, got %d", cost, c.pendingBytes)
+		t.Errorf("want more than the %d bytes in progress, got %d", cost, c.pendingBytes)
 	}
 	c.markWritten(batch, cost)
 	for i := 0; !c.isSlow(); i++ {
 		if publish(t, h, fmt.Sprint(i), "seen", body); c.pendingBytes > MaxPendingBytes && !c.isSlow() || i > 1000 {
-			t.Fatalf("after %d frames %d bytes wait", i, c.pendingBytes)
+			t.Fatalf("after %d frames %d bytes are pending", i, c.pendingBytes)
 		}
 	}
 	if c.queue != nil || c.queueIndex != nil {
-		t.Error("want nothing to be held for a client that is too slow")
+		t.Error("want an empty queue for a slow client")
 	}
 	publish(t, h, "late", "seen", 1)
 	if c.queue != nil {
-		t.Error("want nothing to be queued any more")
+		t.Error("want no more queued frames")
 	}
 }

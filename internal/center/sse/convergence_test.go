@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/sse/sseclient"
 )
 
-// replayedState makes of a stream what a client would, and holds the promises about ids to it.
+// replayedState applies a stream as a client does, and checks the ids.
 type replayedState struct {
 	state   map[string]string
 	lastID  string
@@ -55,11 +55,11 @@ func (p *replayedState) apply(t *testing.T, e event) {
 		return
 	}
 	if p.seen[e.id] {
-		t.Errorf("id %s came twice", e.id)
+		t.Errorf("received id %s twice", e.id)
 	}
 	p.seen[e.id] = true
 	if number <= p.number {
-		t.Errorf("number %d came after %d", number, p.number)
+		t.Errorf("received sequence number %d after %d", number, p.number)
 	}
 	p.number = number
 	if d.Body == nil {
@@ -69,8 +69,8 @@ func (p *replayedState) apply(t *testing.T, e event) {
 	p.state[d.Topic+" "+d.Key] = fmt.Sprint(d.Body)
 }
 
-// Whoever connects whenever, is cut whenever, and reads however slowly, ends with the state of
-// the source as far as they may see it.
+// Clients that connect, disconnect and pause at random times end with the part of the source state that they
+// are allowed to see.
 func TestClientsConvergeToSourceState(t *testing.T) {
 	const publishers, clients, changes, keys = 4, 12, 200, 150
 	r := newHarness(t, clock.RealClock{}, sse.Options{TopicIdleTimeout: 100 * time.Millisecond})
@@ -80,7 +80,7 @@ func TestClientsConvergeToSourceState(t *testing.T) {
 	pad := strings.Repeat("p", 500)
 	change := func(rng *rand.Rand, i int) sse.Change {
 		topic, n := topics[rng.IntN(2)], rng.IntN(keys)
-		// The namespace is no part of the key, so that entries move between scopes.
+		// The key does not contain the namespace, so entries move between scopes.
 		c := sse.Change{Topic: topic, Key: fmt.Sprint(n), Scopes: []sse.Scope{pods(namespaces[rng.IntN(20)/9])}}
 		if rng.IntN(4) > 0 {
 			c.Body = fmt.Sprint(i, pad)
@@ -99,7 +99,7 @@ func TestClientsConvergeToSourceState(t *testing.T) {
 			for i := range changes {
 				r.src.set(change(rng, i), change(rng, i))
 				if rng.IntN(20) == 0 {
-					time.Sleep(time.Duration(rng.IntN(5)) * time.Millisecond)
+					time.Sleep(time.Duration(rng.IntN(5)) * time.Millisecond) // random pace
 				}
 			}
 		})
@@ -116,15 +116,16 @@ func TestClientsConvergeToSourceState(t *testing.T) {
 	t.Logf("frames %d, deliveries %d in %d writes, coalesced %d, snapshots %d, resumed %d, closed slow %d",
 		s.Frames, s.Deliveries, s.Writes, s.Coalesced, s.Snapshots, s.Resumed, s.ClosedSlow)
 	if s.Resumed == 0 || s.Snapshots == 0 {
-		t.Error("want some to be resumed and some to get a snapshot")
+		t.Error("want resumed clients and clients with a snapshot")
 	}
 }
 
-// followAtRandom connects, reads, pauses and is cut at random until all is written, and then compares.
+// followAtRandom connects, reads, pauses and disconnects at random until all changes are written, and then
+// compares the state.
 func (r *harness) followAtRandom(t *testing.T, user string, rng *rand.Rand, writesDone <-chan struct{}) {
 	p := &replayedState{seen: map[string]bool{}}
 	for done := false; !done; {
-		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond) // random connect time
 		select {
 		case <-writesDone:
 			done = true
@@ -137,7 +138,7 @@ func (r *harness) followAtRandom(t *testing.T, user string, rng *rand.Rand, writ
 		}
 		for range rng.IntN(300) {
 			if rng.IntN(50) == 0 {
-				time.Sleep(time.Duration(rng.IntN(10)) * time.Millisecond)
+				time.Sleep(time.Duration(rng.IntN(10)) * time.Millisecond) // random read pace
 			}
 			select {
 			case e, ok := <-c.events:
@@ -171,7 +172,7 @@ func (r *harness) expectFinalState(t *testing.T, user string, p *replayedState, 
 			}
 			p.apply(t, e)
 		case <-end:
-			t.Errorf("%s: never had the final state (-want +got):\n%.2000s", user, cmp.Diff(want, p.state))
+			t.Errorf("%s: did not reach the final state (-want +got):\n%.2000s", user, cmp.Diff(want, p.state))
 			return
 		}
 		if len(c.events) == 0 && maps.Equal(want, p.state) {
@@ -180,7 +181,7 @@ func (r *harness) expectFinalState(t *testing.T, user string, p *replayedState, 
 	}
 }
 
-// The client of the package stream: through cuts, to the same state.
+// The client of package sseclient reaches the same state despite disconnects.
 func TestStreamClient(t *testing.T) {
 	r := newHarness(t, clock.RealClock{}, sse.Options{TopicIdleTimeout: 50 * time.Millisecond})
 	r.server.Start()
@@ -217,7 +218,7 @@ func TestStreamClient(t *testing.T) {
 			select {
 			case <-updated:
 			case <-end:
-				t.Fatalf("never had %s=%s: %v", key, want, client.Entries())
+				t.Fatalf("did not receive %s=%s: %v", key, want, client.Entries())
 			}
 		}
 	}
@@ -245,7 +246,7 @@ func TestStreamClient(t *testing.T) {
 	}
 }
 
-// immediateClock is a clock that does not wait for a retry.
+// immediateClock is a clock without retry delays.
 type immediateClock struct{ clock.RealClock }
 
 func (q immediateClock) NewTimer(time.Duration) clock.Timer {

@@ -1,13 +1,12 @@
-// Package sse sends what changes to many clients at once, each over one stream of
-// server-sent events.
+// Package sse distributes changes to many clients, each over one stream of server-sent events.
 //
 //	                    ┌─ entries: the newest frame of each key ─── snapshot ─┐
 //	Publish ─► encode ─►│                                                      ├─► client
 //	           (once)   ├─ ring: the last frames, by number ─────── resume ────┤
 //	                    └─ queue of each client, one frame per key ─ deltas ───┘
 //
-// A topic is a set of entries by key. A client is sent the entries of its topics that it may
-// see, as a snapshot in parts, and from then on frames with rising numbers:
+// A topic is a set of entries by key. A client first receives a snapshot, in parts, of the entries that it
+// is allowed to see, and then frames with increasing sequence numbers:
 //
 //	retry: 1734
 //
@@ -27,11 +26,11 @@
 //	event: change
 //	data: {"topic":…,"key":…,"event":"change"}
 //
-// Part 0 starts over; what has no body is gone. "reset" says that rights have changed and a
-// snapshot follows, "reconnect" that the client has to connect again. The id belongs to the topics
-// that were asked for: a client that asks for others asks without it.
+// Part 0 starts a new snapshot. An entry without a body was removed. "reset" means that permissions have
+// changed and a snapshot follows. "reconnect" means that the client must reconnect. The id is valid only for
+// the same topics: a client that requests other topics must not send it.
 //
-// Safety rule: an entry is sent to those who may see one of its scopes now, and an entry
-// without a scope to nobody. Nobody waits for a client: what one does not take in time is
-// dropped, and it comes back for the whole.
+// Safety rule: an entry is sent only to clients that are allowed to see one of its scopes at that time. An
+// entry without scopes is never sent. A slow client never blocks others: it is disconnected when its queue
+// is full, and gets a new snapshot when it reconnects.
 package sse

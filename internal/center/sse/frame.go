@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Scope is a right: to list a resource in a namespace.
+// Scope is the permission to list a resource in a namespace.
 type Scope struct{ Group, Resource, Namespace string }
 
-// Change is what an entry of a topic is from now on.
+// Change is the new state of an entry of a topic.
 type Change struct {
 	Topic, Key string
-	// Scopes are the rights of which one is needed to see the entry. Without any, nobody does.
+	// Scopes are the permissions of which any one is enough to see the entry. Without scopes, no client sees it.
 	Scopes []Scope
-	// Event is the name of the event on the stream, "change" if empty.
+	// Event is the name of the event on the stream. Empty means "change".
 	Event string
-	// Body is sent as JSON. Nil says that the entry is gone.
+	// Body is sent as JSON. Nil means that the entry was removed.
 	Body any
 }
 
-// Names of events that say something about the stream and not about an entry.
+// Reserved event names.
 const (
 	eventSnapshot  = "snapshot"
 	eventReset     = "reset"
@@ -28,40 +28,40 @@ const (
 	eventChange    = "change"
 )
 
-// frame is a change as it is sent. All clients share it, so nothing in it changes once it has
-// a number.
+// frame is an encoded change. All clients share it, so it is immutable after it gets a sequence number.
 type frame struct {
 	topic      *topic
 	key, event string
 	sequence   uint64
-	// slot is where the topic keeps the entry.
+	// slot is the position of the entry in the topic.
 	slot int
-	// scopes are those who may see it; was are those who could see the entry before, if others.
+	// scopes are the permissions to see the entry. previousScopes are the permissions before this change, if
+	// they were different.
 	scopes, previousScopes []Scope
-	// idLine is the line with the id. rest is all that follows, and data of it the entry itself:
-	// what a snapshot has of it.
+	// idLine is the line with the id. payload is the rest of the event. data is the entry within payload, as
+	// used in snapshots.
 	idLine, payload, data []byte
-	// removalPayload is the rest for those who only could see the entry before.
+	// removalPayload is the payload for clients that were only allowed to see the previous state.
 	removalPayload []byte
 }
 
-// isRemoval says that the entry is gone for everybody.
+// isRemoval reports whether the entry was removed for all clients.
 func (f *frame) isRemoval() bool { return f.data == nil }
 
-// cost is what a client that holds the frame is charged: the bytes, which it may be the last
-// one to hold, and its place in the queue.
+// cost is the memory that a queued frame accounts for: its bytes, which this client may be the last one to
+// reference, and its queue entry.
 func (f *frame) cost() int {
 	return len(f.idLine) + len(f.payload) + len(f.removalPayload) + frameOverhead
 }
 
-// newFrame encodes a change. Number and slot come when the topic takes it.
+// newFrame encodes a change. commit assigns the sequence number and the slot.
 func (h *Hub) newFrame(t *topic, c Change) (*frame, error) {
 	event := c.Event
 	switch {
 	case event == "":
 		event = eventChange
 	case event == eventSnapshot, event == eventReset, event == eventReconnect, strings.ContainsAny(event, "\r\n"):
-		return nil, fmt.Errorf("publish %s %s: event %q is not a name for a change: use another one", c.Topic, c.Key, event)
+		return nil, fmt.Errorf("publish %s %s: event name %q is reserved or invalid; use another name", c.Topic, c.Key, event)
 	}
 	var body []byte
 	if c.Body != nil {
@@ -71,7 +71,7 @@ func (h *Hub) newFrame(t *topic, c Change) (*frame, error) {
 			return nil, fmt.Errorf("publish %s %s: encode %T: %w", c.Topic, c.Key, c.Body, err)
 		}
 		if len(body) > MaxBodyBytes {
-			return nil, fmt.Errorf("publish %s %s: body has %d bytes of at most %d: divide it among more keys",
+			return nil, fmt.Errorf("publish %s %s: body has %d bytes, limit is %d; split the body into more keys",
 				c.Topic, c.Key, len(body), MaxBodyBytes)
 		}
 	}
@@ -84,7 +84,7 @@ func (h *Hub) newFrame(t *topic, c Change) (*frame, error) {
 	return f, nil
 }
 
-// encodeEvent is an event after the line with its id, and the part of it that is the entry.
+// encodeEvent encodes an event without its id line. It returns the event and the entry within it.
 func encodeEvent(topic, key, event string, body []byte) (rest, data []byte) {
 	b := make([]byte, 0, len(body)+len(topic)+len(key)+2*len(event)+64)
 	b = append(b, "event: "...)
@@ -110,7 +110,7 @@ func encodeEvent(topic, key, event string, body []byte) (rest, data []byte) {
 func appendString(b []byte, s string) []byte {
 	quoted, err := json.Marshal(s)
 	if err != nil {
-		// Any string can be encoded: what is not UTF-8 is replaced.
+		// Unreachable: json.Marshal replaces invalid UTF-8.
 		return append(b, `""`...)
 	}
 	return append(b, quoted...)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"github.com/holdfast-dev/holdfast/internal/center/sse"
@@ -23,14 +24,14 @@ import (
 
 const testTimeout = 10 * time.Second
 
-// fakeSource holds entries and its lock while it publishes, as the contract recommends.
+// fakeSource stores entries and holds its lock while it publishes, as Source recommends.
 type fakeSource struct {
 	mu     sync.Mutex
 	hub    *sse.Hub
 	topics map[string]map[string]sse.Change
 	open   map[string]bool
 	calls  []string
-	// onRead is called within Open when the entries are read.
+	// onRead is called in Open when the entries are read.
 	onRead  func(topic string)
 	openErr error
 }
@@ -59,7 +60,7 @@ func (s *fakeSource) Close(topic string) {
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, "close "+topic)
 	if !s.open[topic] {
-		panic("closed though not open: " + topic)
+		panic("closed but not open: " + topic)
 	}
 	delete(s.open, topic)
 }
@@ -70,7 +71,7 @@ func (s *fakeSource) callLog() []string {
 	return slices.Clone(s.calls)
 }
 
-// set changes entries and publishes those of open topics.
+// set changes entries and publishes the changes of open topics.
 func (s *fakeSource) set(changes ...sse.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,12 +95,12 @@ func (s *fakeSource) set(changes ...sse.Change) {
 
 func pods(ns string) sse.Scope { return sse.Scope{Resource: "pods", Namespace: ns} }
 
-// entry is a change that those see who may list pods in its namespace.
+// entry returns a change that requires permission to list pods in a namespace.
 func entry(topic, ns, name string, body any) sse.Change {
 	return sse.Change{Topic: topic, Key: ns + "/" + name, Scopes: []sse.Scope{pods(ns)}, Body: body}
 }
 
-// fakeAccess are what a user may see; nothing named is everything.
+// fakeAccess contains the permissions of a user. Empty means all permissions.
 type fakeAccess struct {
 	mu         sync.Mutex
 	namespaces []string
@@ -153,7 +154,7 @@ func newHarness(t *testing.T, c clock.WithTicker, o sse.Options) *harness {
 		select {
 		case <-done:
 		case <-time.After(testTimeout):
-			t.Error("the hub does not end")
+			t.Error("the hub does not stop")
 		}
 	})
 	t.Cleanup(func() { r.stop(); r.server.Close() })
@@ -191,7 +192,7 @@ func (r *harness) accessOf(name string) *fakeAccess {
 	return r.access[name]
 }
 
-// event is one as it was on the wire.
+// event is an event as received.
 type event struct {
 	id, name, data, retry string
 	hasID, comment        bool
@@ -257,7 +258,7 @@ func (r *harness) connect(query, lastID string) *testStream {
 	return c
 }
 
-// next is the next event, and false at the end of the stream.
+// next returns the next event, or false at the end of the stream.
 func (c *testStream) next() (event, bool) {
 	c.t.Helper()
 	select {
@@ -283,12 +284,12 @@ func (c *testStream) expectEvents(names ...string) []event {
 	return got
 }
 
-// expectNoEvent fails if anything but a comment comes.
+// expectNoEvent fails if anything but a comment is received.
 func (c *testStream) expectNoEvent() {
 	c.t.Helper()
 	select {
 	case e, ok := <-c.events:
-		c.t.Fatalf("want silence, got %+v (open: %t)", e, ok)
+		c.t.Fatalf("want no event, got %+v (open: %t)", e, ok)
 	case <-time.After(50 * time.Millisecond):
 	}
 }
@@ -310,7 +311,7 @@ func decode(t *testing.T, e event) payload {
 	return p
 }
 
-// formatDelta is a delta in short.
+// formatDelta formats a delta.
 func formatDelta(t *testing.T, e event) string {
 	p := decode(t, e)
 	if p.Body == nil {
@@ -319,7 +320,7 @@ func formatDelta(t *testing.T, e event) string {
 	return fmt.Sprintf("%s=%v", p.Key, p.Body)
 }
 
-// snapshotEntries are those of a complete snapshot.
+// snapshotEntries returns the entries of a complete snapshot.
 func snapshotEntries(t *testing.T, e event) []string {
 	t.Helper()
 	p := decode(t, e)
@@ -334,7 +335,7 @@ func snapshotEntries(t *testing.T, e event) []string {
 	return got
 }
 
-// dialStuck is a client that does not read until it is told to.
+// dialStuck returns a client that does not read until the test tells it to.
 func (r *harness) dialStuck(query string) net.Conn {
 	r.t.Helper()
 	c, err := net.Dial("tcp", r.server.Listener.Addr().String())
@@ -342,7 +343,7 @@ func (r *harness) dialStuck(query string) net.Conn {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = c.Close() })
-	// Small enough to be full soon, and large enough to be read fast afterwards.
+	// Small enough to fill up soon, and large enough to be drained fast.
 	if err := c.(*net.TCPConn).SetReadBuffer(128 << 10); err != nil {
 		r.t.Fatal(err)
 	}
@@ -357,9 +358,8 @@ func (r *harness) dialStuck(query string) net.Conn {
 
 func eventually(t *testing.T, description string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(testTimeout); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", testTimeout, description)
-		}
+	poll := func(context.Context) (bool, error) { return ok(), nil }
+	if err := wait.PollUntilContextTimeout(context.Background(), 5*time.Millisecond, testTimeout, true, poll); err != nil {
+		t.Fatalf("timed out after %s: %s", testTimeout, description)
 	}
 }

@@ -12,50 +12,51 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// What is kept in memory, in bytes where nothing else is said.
+// Memory limits, in bytes unless noted otherwise.
 const (
-	// MaxBodyBytes is the largest body of a change.
+	// MaxBodyBytes is the maximum size of the body of a change.
 	MaxBodyBytes = 512 << 10
-	// MaxPendingBytes is what may wait for one client, whatever it waits for.
+	// MaxPendingBytes is the maximum size of the queue of one client.
 	MaxPendingBytes = 1 << 20
-	// writeBufferSize is the most that is gathered into one write.
+	// writeBufferSize is the maximum size of one buffered write.
 	writeBufferSize = 64 << 10
-	// MaxClientBytes is what one client can cost the hub at most, beside what net/http and the
-	// kernel hold for its connection: what waits for it, the part of a snapshot that is being
-	// sent, and one write. A client that keeps up costs next to nothing of it.
+	// MaxClientBytes is the maximum memory that the hub uses for one client, in addition to the connection
+	// buffers of net/http and the kernel: its queue, one part of a snapshot and one write. A client that
+	// keeps up uses almost none of it.
 	MaxClientBytes = MaxPendingBytes + MaxBodyBytes + writeBufferSize
-	// The ring of a topic fits into the queue of a client, so whom it reaches can be resumed.
+	// The ring of a topic fits into the queue of a client, so that every client it covers can be resumed.
 	maxRingFrames = 1024
 	maxRingBytes  = MaxPendingBytes / 2
-	// frameOverhead is a frame's place in a queue, and the frame beside its bytes.
+	// frameOverhead is the size of a queue entry and of a frame without its bytes.
 	frameOverhead = 256
 )
 
-// Options are settings; what is zero gets a default.
+// Options configures a hub. A zero field means its default.
 type Options struct {
-	// MaxClients and MaxClientsPerUser limit the streams that are open at the same time, 4,096 and 32
-	// by default, and MaxTopicsPerClient, 64, what one of them may ask for.
+	// MaxClients and MaxClientsPerUser limit the number of open streams. Defaults: 4,096 and 32.
+	// MaxTopicsPerClient limits the topics of one stream. Default: 64.
 	MaxClients, MaxClientsPerUser, MaxTopicsPerClient int
-	// HeartbeatInterval is how long a stream is silent, 15 s; Linger how long a topic stays open when
-	// nobody needs it, 1 min; WriteTimeout how long one write may take, 10 s.
+	// HeartbeatInterval is the interval of heartbeats on an idle stream. Default: 15 s. TopicIdleTimeout is
+	// the time after which an unused topic is closed. Default: 1 min. WriteTimeout is the timeout of one
+	// write. Default: 10 s.
 	HeartbeatInterval, TopicIdleTimeout, WriteTimeout time.Duration
 }
 
-// Hub holds the entries of open topics and the clients that follow them.
+// Hub holds the entries of open topics and the clients that are subscribed to them.
 type Hub struct {
 	source  Source
 	clock   clock.WithTicker
 	options Options
-	// replica tells the numbers of this hub from those of any other.
+	// replica distinguishes the sequence numbers of this hub from the ones of other hubs.
 	replica  string
 	counters counters
 	buffers  sync.Pool
-	// done is closed when the hub ends, and serving are the streams that have not yet.
+	// done is closed when the hub ends. serving counts the open streams.
 	done    chan struct{}
 	serving sync.WaitGroup
 
-	// mu is one lock for all topics, so that numbers rise on every stream whatever its topics
-	// are. Nobody writes to a client or calls the source while holding it.
+	// mu is one lock for all topics, so that sequence numbers increase on every stream. It must not be held
+	// while writing to a client or calling the source.
 	mu             sync.Mutex
 	sequence       uint64
 	topics         map[string]*topic
@@ -64,7 +65,7 @@ type Hub struct {
 	closed         bool
 }
 
-// New makes a hub. Its Run ends it.
+// New returns a hub. Run must be called.
 func New(source Source, c clock.WithTicker, o Options) *Hub {
 	o.MaxClients = cmp.Or(o.MaxClients, 4096)
 	o.MaxClientsPerUser = cmp.Or(o.MaxClientsPerUser, 32)
@@ -79,8 +80,8 @@ func New(source Source, c clock.WithTicker, o Options) *Hub {
 	}
 }
 
-// Run closes topics that nobody needs, until the context ends. Then it tells all clients to
-// come again, waits for the last stream to end, and closes all topics.
+// Run closes unused topics until the context ends. Then it sends a reconnect event to all clients, waits for
+// all streams to end and closes all topics.
 func (h *Hub) Run(ctx context.Context) {
 	tick := h.clock.NewTicker(h.options.TopicIdleTimeout / 4)
 	defer tick.Stop()
@@ -101,9 +102,9 @@ func (h *Hub) Run(ctx context.Context) {
 	h.closeIdleTopics(0)
 }
 
-// Publish sends changes to all who follow their topics and may see them; they arrive
-// together. Changes of topics that are not open are dropped. It waits for nobody. The error
-// says which changes could not be sent; the others are.
+// Publish sends changes as one batch to all clients that are subscribed to their topics and are allowed to
+// see them. It drops changes of topics that are not open. It never blocks on clients. The error lists the
+// changes that could not be sent; all others are sent.
 func (h *Hub) Publish(changes ...Change) error {
 	drafts, errs := make([]*frame, 0, len(changes)), []error(nil)
 	for i, t := range h.topicsFor(changes) {
@@ -128,7 +129,7 @@ func (h *Hub) Publish(changes ...Change) error {
 	}
 	for _, f := range frames {
 		for c := range f.topic.clients {
-			// A client may follow several of the topics and gets everything at its first.
+			// A client can be subscribed to several of the topics; it gets all frames with the first topic.
 			if c.lastOffered < first {
 				c.lastOffered = h.sequence
 				c.offer(frames)
@@ -138,7 +139,8 @@ func (h *Hub) Publish(changes ...Change) error {
 	return errors.Join(errs...)
 }
 
-// topicsFor has the topic of each change, nil if it is not open: nothing is encoded for nobody.
+// topicsFor returns the topic of each change, or nil for topics that are not open, so that no change is encoded
+// without subscribers.
 func (h *Hub) topicsFor(changes []Change) []*topic {
 	found := make([]*topic, len(changes))
 	h.mu.Lock()
@@ -151,29 +153,29 @@ func (h *Hub) topicsFor(changes []Change) []*topic {
 	return found
 }
 
-// ErrClosed says that the hub has ended: another replica serves.
-var ErrClosed = errors.New("the center is shutting down: connect again")
+// ErrClosed means that the hub has ended. Clients must connect to another replica.
+var ErrClosed = errors.New("the center is shutting down; reconnect")
 
-// LimitError says that one stream more, or one that large, is too much.
+// LimitError means that a limit of Options is exceeded.
 type LimitError struct {
 	Limit int
-	// User is whose streams are too many; empty if it is those of all.
+	// User is set if MaxClientsPerUser is exceeded.
 	User string
-	// Topics are too many of one stream; then it is not about streams.
+	// Topics is set if MaxTopicsPerClient is exceeded.
 	Topics int
 }
 
 func (e *LimitError) Error() string {
 	switch {
 	case e.Topics > 0:
-		return fmt.Sprintf("%d topics for one stream, of at most %d: ask for fewer", e.Topics, e.Limit)
+		return fmt.Sprintf("stream requests %d topics, limit is %d; request fewer", e.Topics, e.Limit)
 	case e.User != "":
-		return fmt.Sprintf("user %s has %d streams open, which is the limit: close one", e.User, e.Limit)
+		return fmt.Sprintf("user %s has reached the limit of %d open streams; close one", e.User, e.Limit)
 	}
-	return fmt.Sprintf("%d streams are open, which is the limit: try again later, or run more replicas of the center", e.Limit)
+	return fmt.Sprintf("the center has reached the limit of %d open streams; try again later, or run more replicas", e.Limit)
 }
 
-// admit counts a client in.
+// admit checks the limits and counts the client.
 func (h *Hub) admit(s Subscription) error {
 	if n := len(s.Topics); n > h.options.MaxTopicsPerClient {
 		return &LimitError{Limit: h.options.MaxTopicsPerClient, Topics: n}
@@ -194,7 +196,7 @@ func (h *Hub) admit(s Subscription) error {
 	return nil
 }
 
-// release counts it out again.
+// release reverts admit.
 func (h *Hub) release(s Subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

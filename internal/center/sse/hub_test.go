@@ -44,7 +44,7 @@ func TestSnapshotThenDeltas(t *testing.T) {
 	first, _ := strconv.Atoi(m[2])
 
 	r.src.set(entry("a", "x", "one", 10), entry("b", "x", "three", nil), entry("c", "x", "other", 1))
-	r.src.set(entry("a", "x", "one", 10)) // Nothing new: no frame, no number.
+	r.src.set(entry("a", "x", "one", 10)) // unchanged: no frame
 	last := entry("b", "z", "four", "4")
 	last.Event = "arrived"
 	r.src.set(last)
@@ -70,13 +70,13 @@ func TestSnapshotThenDeltas(t *testing.T) {
 			{Topic: "a", Subscribers: 1, Entries: 2, RingFrames: 1}, {Topic: "b", Subscribers: 1, Entries: 1, RingFrames: 2},
 		},
 	}
-	// How many writes it took depends on how fast the client's goroutine is.
+	// The number of writes depends on the speed of the client's goroutine.
 	if diff := cmp.Diff(want, r.hub.Stats(), cmpopts.IgnoreFields(sse.Stats{}, "Writes")); diff != "" {
 		t.Errorf("stats (-want +got):\n%s", diff)
 	}
 }
 
-// What is published together is written together, also when it is of several topics.
+// Changes that are published together are written together, even for several topics.
 func TestChangesPublishedTogetherAreWrittenTogether(t *testing.T) {
 	r := startHarness(t)
 	c := r.connect("topic=a&topic=b", "")
@@ -89,7 +89,7 @@ func TestChangesPublishedTogetherAreWrittenTogether(t *testing.T) {
 		}
 		r.src.set(changes...)
 		c.expectEvents(repeatName("change", 50)...)
-		eventually(t, "it is counted", func() bool { return r.hub.Stats().Writes > before })
+		eventually(t, "write to be counted", func() bool { return r.hub.Stats().Writes > before })
 		if got := r.hub.Stats().Writes - before; got != 1 {
 			t.Fatalf("want 1 write, got %d", got)
 		}
@@ -103,10 +103,10 @@ func TestPublishRejectsInvalidChanges(t *testing.T) {
 		change sse.Change
 		want   string
 	}{
-		"no JSON":            {sse.Change{Topic: "a", Key: "k", Body: math.NaN()}, "publish a k: encode float64"},
-		"too large":          {sse.Change{Topic: "a", Key: "k", Body: strings.Repeat("x", sse.MaxBodyBytes)}, "divide it"},
-		"name of the stream": {sse.Change{Topic: "a", Key: "k", Event: "reset", Body: 1}, `event "reset"`},
-		"two lines":          {sse.Change{Topic: "a", Key: "k", Event: "a\nb", Body: 1}, `event "a\nb"`},
+		"not encodable":                {sse.Change{Topic: "a", Key: "k", Body: math.NaN()}, "publish a k: encode float64"},
+		"too large":                    {sse.Change{Topic: "a", Key: "k", Body: strings.Repeat("x", sse.MaxBodyBytes)}, "split the body"},
+		"reserved event name":          {sse.Change{Topic: "a", Key: "k", Event: "reset", Body: 1}, `event name "reset"`},
+		"event name with a line break": {sse.Change{Topic: "a", Key: "k", Event: "a\nb", Body: 1}, `event name "a\nb"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := r.hub.Publish(tc.change)
@@ -120,7 +120,7 @@ func TestPublishRejectsInvalidChanges(t *testing.T) {
 	}
 }
 
-// What is published while the source answers wins over the answer.
+// A change that is published during Open takes precedence over the loaded entry.
 func TestPublishDuringOpenWins(t *testing.T) {
 	r := startHarness(t)
 	r.src.set(entry("a", "x", "changed", "old"), entry("a", "x", "removed", "old"), entry("a", "x", "back", "old"), entry("a", "x", "same", "old"))
@@ -144,24 +144,25 @@ func TestIdleTopicsAreClosed(t *testing.T) {
 	two.expectEvents("", "snapshot")
 	one.cancel()
 	two.cancel()
-	eventually(t, "clients are gone", func() bool { return r.hub.Stats().Clients == 0 })
+	eventually(t, "clients to disconnect", func() bool { return r.hub.Stats().Clients == 0 })
+	// The hub checks for idle topics in the background without a signal to wait for.
 	step := func(d time.Duration) { c.Step(d); time.Sleep(20 * time.Millisecond) }
 	step(45 * time.Second)
 	if diff := cmp.Diff([]string{"open a"}, r.src.callLog()); diff != "" {
 		t.Fatalf("calls before a minute (-want +got):\n%s", diff)
 	}
-	again := r.connect("topic=a", "") // Begins the minute anew.
+	again := r.connect("topic=a", "") // restarts the idle timeout
 	again.expectEvents("", "snapshot")
 	step(time.Minute)
 	if diff := cmp.Diff([]string{"open a"}, r.src.callLog()); diff != "" {
 		t.Fatalf("calls with a client (-want +got):\n%s", diff)
 	}
 	again.cancel()
-	eventually(t, "client is gone", func() bool { return r.hub.Stats().Clients == 0 })
+	eventually(t, "client to disconnect", func() bool { return r.hub.Stats().Clients == 0 })
 	for range 5 {
 		step(15 * time.Second)
 	}
-	eventually(t, "topic is closed", func() bool { return len(r.hub.Stats().Topics) == 0 })
+	eventually(t, "topic to close", func() bool { return len(r.hub.Stats().Topics) == 0 })
 	r.connect("topic=a", "").expectEvents("", "snapshot")
 	r.stop()
 	if diff := cmp.Diff([]string{"open a", "close a", "open a", "close a"}, r.src.callLog()); diff != "" {
@@ -198,12 +199,12 @@ func TestStreamLimits(t *testing.T) {
 			t.Errorf("want %d with %q, got %d %q", code, want, resp.StatusCode, body)
 		}
 	}
-	refused("topic=a&user=eve", http.StatusTooManyRequests, "user eve has 2 streams open")
+	refused("topic=a&user=eve", http.StatusTooManyRequests, "user eve has reached the limit of 2 open streams")
 	r.connect("topic=a&user=bob", "")
-	refused("topic=a&user=ann", http.StatusServiceUnavailable, "3 streams are open")
-	refused("topic=a&topic=b&topic=c&user=ann", http.StatusServiceUnavailable, "3 topics for one stream, of at most 2")
+	refused("topic=a&user=ann", http.StatusServiceUnavailable, "limit of 3 open streams")
+	refused("topic=a&topic=b&topic=c&user=ann", http.StatusServiceUnavailable, "stream requests 3 topics, limit is 2")
 	first.cancel()
-	eventually(t, "eve has room", func() bool { return r.hub.Stats().Clients == 2 })
+	eventually(t, "eve to be below the limit", func() bool { return r.hub.Stats().Clients == 2 })
 	r.connect("topic=a&user=eve", "").expectEvents("", "snapshot")
 }
 
@@ -212,10 +213,10 @@ func TestHeartbeat(t *testing.T) {
 	r := newHarness(t, c, sse.Options{})
 	r.server.Start()
 	s := r.connect("topic=a", "")
-	// After a write the silence is counted anew, a little later than the client has read it.
+	// A write restarts the heartbeat interval, shortly after the client has read the data.
 	expectWrites := func(n uint64) {
 		t.Helper()
-		eventually(t, "the write is counted", func() bool { return r.hub.Stats().Writes == n })
+		eventually(t, "write to be counted", func() bool { return r.hub.Stats().Writes == n })
 	}
 	expectHeartbeat := func() {
 		t.Helper()
@@ -233,13 +234,13 @@ func TestHeartbeat(t *testing.T) {
 	expectHeartbeat()
 	expectWrites(3)
 	c.Step(14 * time.Second)
-	r.src.set(entry("a", "x", "one", 1)) // Nobody needs to be told that the stream lives.
+	r.src.set(entry("a", "x", "one", 1)) // replaces the heartbeat
 	s.expectEvents("change")
 	expectWrites(4)
 	expectHeartbeat()
 }
 
-// Over HTTP/2 a write deadline that passes ends a stream though nothing is being written.
+// With HTTP/2, an expired write deadline also ends an idle stream.
 func TestIdleStreamSurvivesWriteDeadline(t *testing.T) {
 	for name, start := range map[string]func(*harness){
 		"HTTP/1.1": func(r *harness) { r.server.Start() },
@@ -253,7 +254,7 @@ func TestIdleStreamSurvivesWriteDeadline(t *testing.T) {
 				t.Fatalf("want %s, got %s", name, c.resp.Proto)
 			}
 			c.expectEvents("", "snapshot")
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond) // write deadlines use the real clock
 			r.src.set(entry("a", "x", "one", 1))
 			c.expectEvents("change")
 		})
@@ -275,7 +276,7 @@ func TestShutdown(t *testing.T) {
 	for _, c := range all {
 		e := c.expectEvents("reconnect")[0]
 		if e.data != `{"reason":"shutdown"}` || e.retry == "" {
-			t.Errorf("want to be told to come again, got %+v", e)
+			t.Errorf("want a reconnect event, got %+v", e)
 		}
 		if e, ok := c.next(); ok {
 			t.Errorf("want the end of the stream, got %+v", e)
@@ -285,12 +286,12 @@ func TestShutdown(t *testing.T) {
 	_ = resp.Body.Close()
 	cancel()
 	if resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("want 503 after the end, got %d", resp.StatusCode)
+		t.Errorf("want 503 after shutdown, got %d", resp.StatusCode)
 	}
 	if diff := cmp.Diff([]string{"open a", "close a"}, r.src.callLog()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	r.server.Close()
 	r.server.Client().CloseIdleConnections()
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+	eventually(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
 }

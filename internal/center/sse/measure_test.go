@@ -23,9 +23,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/sse"
 )
 
-// The figures of docs and reviews, over real connections: HUB_FIGURES=1 go test -run Figures -v.
-// Readers are another process, so that the processor time of this one is the hub's.
-const readersEnv, figuresEnv = "HUB_READERS", "HUB_FIGURES"
+// Measurements over real connections: SSE_FIGURES=1 go test -run Figures -v. Readers run in another process, so
+// that the CPU time of this process is the CPU time of the hub.
+const readersEnv, figuresEnv = "SSE_READERS", "SSE_FIGURES"
 
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(readersEnv); spec != "" {
@@ -35,14 +35,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// readerReport is what the readers report when their input is closed.
+// readerReport is the result of the readers, written when their input is closed.
 type readerReport struct {
 	Frames   int64
 	P50, P99 time.Duration
 	Max      time.Duration
 }
 
-// runReaders connects clients that do as little as possible: find the times in what arrives.
+// runReaders connects clients that only search for timestamps in the received data.
 func runReaders(spec string) {
 	addr, count, _ := strings.Cut(spec, " ")
 	n, err := strconv.Atoi(count)
@@ -96,9 +96,9 @@ func runReaders(spec string) {
 	}
 	ready.Wait()
 	fmt.Println("ready")
-	// The end of the input says that enough was heard, and the hub then ends the streams.
+	// The test closes the input when it has received enough, and the hub then ends the streams.
 	_, _ = io.ReadAll(os.Stdin)
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // time for the last frames to arrive
 	mu.Lock()
 	slices.Sort(all)
 	h := readerReport{Frames: frames.Load()}
@@ -153,7 +153,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// timedBody is a body of about 1 kB, as that of an application in a list, with the time in it.
+// timedBody is a body of about 1 kB with a timestamp, similar to an application in a list.
 type timedBody struct {
 	At  int64  `json:"at"`
 	Pad string `json:"pad"`
@@ -182,11 +182,11 @@ func TestFiguresLatency(t *testing.T) {
 			for range tc.stuck {
 				r.dialStuck("topic=a")
 			}
-			eventually(t, "they are there", func() bool { return r.hub.Stats().Snapshots == uint64(tc.stuck) })
-			// Nobody is stuck before the buffers of the kernel are full.
+			eventually(t, "stuck clients to connect", func() bool { return r.hub.Stats().Snapshots == uint64(tc.stuck) })
+			// Clients are stuck only after the kernel buffers are full.
 			for i := 0; tc.stuck > 0 && r.hub.Stats().Coalesced < uint64(40*tc.stuck); i++ {
 				_ = r.hub.Publish(entry("a", "x", "fill", fmt.Sprint(i, strings.Repeat(pad1k, 100))))
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // pace
 			}
 			encodes := r.hub.Stats().Encodes
 			rs := r.startReaders(tc.clients)
@@ -198,12 +198,12 @@ func TestFiguresLatency(t *testing.T) {
 				publishTimed(r, i)
 			}
 			tick.Stop()
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(500 * time.Millisecond) // time for the last frames to be written
 			used = cpuTime() - used
 			s := r.hub.Stats()
 			s.Encodes -= encodes
 			h := rs.finish(r.stopWithoutWaiting())
-			t.Logf("write to frame p50 %v, p99 %v, max %v; frames heard %d of %d; encodes per event %.2f; %d deliveries in %d writes, %d coalesced; cpu %.1f %% of a core",
+			t.Logf("write to frame p50 %v, p99 %v, max %v; frames received %d of %d; encodes per event %.2f; %d deliveries in %d writes, %d coalesced; cpu %.1f %% of a core",
 				h.P50, h.P99, h.Max, h.Frames, tc.clients*rate*seconds, float64(s.Encodes)/(rate*seconds),
 				s.Deliveries, s.Writes, s.Coalesced, 100*used.Seconds()/(seconds+0.5))
 			if s.Encodes != rate*seconds {
@@ -213,7 +213,7 @@ func TestFiguresLatency(t *testing.T) {
 	}
 }
 
-// stopWithoutWaiting ends the hub, but does not wait for clients that will not hear of it.
+// stopWithoutWaiting stops the hub without waiting for stuck clients.
 func (r *harness) stopWithoutWaiting() func() {
 	return func() { r.server.CloseClientConnections(); r.stop() }
 }
@@ -225,7 +225,7 @@ func TestFiguresSaturation(t *testing.T) {
 	for i := 0; time.Since(from) < 4*time.Second; i++ {
 		publishTimed(r, i)
 		if i%20 == 0 {
-			// Faster would only be coalesced away, or close everybody.
+			// A higher rate would only coalesce more frames or close all clients.
 			runtime.Gosched()
 			time.Sleep(time.Millisecond)
 		}
@@ -254,7 +254,7 @@ func TestFiguresMemory(t *testing.T) {
 	heap, stack := memory()
 	rs := r.startReaders(1000)
 	heap1, stack1 := memory()
-	t.Logf("per idle client, net/http included: heap %.1f kB, stacks %.1f kB; at most %d kB more when it is stuck",
+	t.Logf("per idle client, net/http included: heap %.1f kB, stacks %.1f kB; at most %d kB more for a stuck client",
 		float64(heap1-heap)/1e6, float64(stack1-stack)/1e6, sse.MaxClientBytes>>10)
 	_ = warm.in.Close()
 	rs.finish(r.stopWithoutWaiting())

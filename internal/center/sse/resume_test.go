@@ -14,28 +14,28 @@ import (
 
 func TestResume(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// query is asked with id, which is made of the id that the client saw last.
+		// query is the second request. id maps the last received id to its Last-Event-ID.
 		query string
 		id    func(string) string
-		// busy is how many other changes there were.
+		// otherChanges is the number of changes of other topics.
 		otherChanges int
 		want         []string
 	}{
-		"what was missed": {
+		"missed changes": {
 			query: "topic=a&topic=b&user=x",
 			want:  []string{"x/two gone", "x/b=1", "x/one=3"},
 		},
-		"as many as the ring holds": {query: "topic=a&topic=b&user=x", otherChanges: 1021, want: []string{"x/two gone", "x/b=1", "x/one=3"}},
-		"more than the ring holds":  {query: "topic=a&topic=b&user=x", otherChanges: 1022},
-		"another replica":           {query: "topic=a&topic=b&user=x", id: func(id string) string { return "OTHER" + id }},
-		"no number":                 {query: "topic=a&topic=b&user=x", id: func(id string) string { return id + "x" }},
-		"from the future":           {query: "topic=a&topic=b&user=x", id: func(id string) string { return id + "000000" }},
-		"rights may have changed":   {query: "topic=a&topic=b&user=x&fresh"},
+		"full ring":                    {query: "topic=a&topic=b&user=x", otherChanges: 1021, want: []string{"x/two gone", "x/b=1", "x/one=3"}},
+		"ring overflow":                {query: "topic=a&topic=b&user=x", otherChanges: 1022},
+		"another replica":              {query: "topic=a&topic=b&user=x", id: func(id string) string { return "OTHER" + id }},
+		"id without a number":          {query: "topic=a&topic=b&user=x", id: func(id string) string { return id + "x" }},
+		"id from the future":           {query: "topic=a&topic=b&user=x", id: func(id string) string { return id + "000000" }},
+		"permissions may have changed": {query: "topic=a&topic=b&user=x&fresh"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startHarness(t)
 			r.access["x"] = allowNamespaces("x")
-			keep := r.connect("topic=a&topic=b&user=y", "") // Else the source has nothing to publish for.
+			keep := r.connect("topic=a&topic=b&user=y", "") // keeps the topic open
 			keep.expectEvents("", "snapshot")
 			r.src.set(entry("a", "x", "one", 1), entry("a", "x", "two", 1))
 			first := r.connect("topic=a&topic=b&user=x", "")
@@ -43,7 +43,7 @@ func TestResume(t *testing.T) {
 			r.src.set(entry("a", "x", "seen", 1))
 			id := first.expectEvents("change")[0].id
 			first.cancel()
-			eventually(t, "the client is gone", func() bool { return r.hub.Stats().Clients == 1 })
+			eventually(t, "client to disconnect", func() bool { return r.hub.Stats().Clients == 1 })
 
 			r.src.set(entry("a", "x", "one", 2), entry("a", "y", "hidden", 1), entry("a", "x", "two", nil))
 			r.src.set(entry("b", "x", "b", 1))
@@ -81,7 +81,7 @@ func repeatName(name string, n int) []string {
 	return strings.Split(strings.TrimSuffix(strings.Repeat(name+" ", n), " "), " ")
 }
 
-// A topic that was closed and opened again has not seen what happened between.
+// A topic that was closed and opened again has missed the changes between.
 func TestNoResumeAfterTopicReopened(t *testing.T) {
 	r := newHarness(t, clock.RealClock{}, sse.Options{TopicIdleTimeout: 40 * time.Millisecond})
 	r.server.Start()
@@ -91,7 +91,7 @@ func TestNoResumeAfterTopicReopened(t *testing.T) {
 	r.src.set(entry("a", "x", "one", 2))
 	id := c.expectEvents("change")[0].id
 	c.cancel()
-	eventually(t, "topic is closed", func() bool { return len(r.hub.Stats().Topics) == 0 })
+	eventually(t, "topic to close", func() bool { return len(r.hub.Stats().Topics) == 0 })
 	r.src.set(entry("a", "x", "one", 3))
 	got := snapshotEntries(t, r.connect("topic=a", id).expectEvents("", "snapshot")[1])
 	if diff := cmp.Diff([]string{"x/one=3"}, got); diff != "" {
@@ -99,7 +99,7 @@ func TestNoResumeAfterTopicReopened(t *testing.T) {
 	}
 }
 
-// A large snapshot comes in parts, and only the last one can be resumed from.
+// A large snapshot is sent in parts, and clients can resume only from the last part.
 func TestLargeSnapshotIsSentInParts(t *testing.T) {
 	r := startHarness(t)
 	body := strings.Repeat("x", 1000)

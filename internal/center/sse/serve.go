@@ -10,30 +10,27 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Subscription is what a client asks for, and who it is.
+// Subscription is the request of a client.
 type Subscription struct {
 	Topics []string
-	// User is whose stream it is, for the limit per user.
+	// User is the user name for the limit per user.
 	User string
-	// Allows says whether the user has a right now. It is asked for every frame while others
-	// wait, so it is quick and does not call the hub.
+	// Allows reports whether the user currently has a permission. It is called for every frame with locks
+	// held, so it must be fast and must not call the hub.
 	Allows func(Scope) bool
-	// AccessChanged receives when Sees would answer otherwise than before. The client is sent
-	// everything anew, so that what it may no longer see disappears.
+	// AccessChanged receives when results of Allows have changed. The client then gets a new snapshot, which
+	// removes entries that it is no longer allowed to see.
 	AccessChanged <-chan struct{}
-	// Revoked is closed when the user is no longer known to be who they are. Nothing is sent
-	// from then on.
+	// Revoked is closed when the user is no longer authenticated. Nothing is sent after that.
 	Revoked <-chan struct{}
-	// ForceSnapshot asks for a snapshot in any case. Who cannot say that the rights are those under
-	// which the client's last stream ended sets it: a resumed stream carries on with what the
-	// client has.
+	// ForceSnapshot disables resuming. Set it unless the permissions are the same as when the client's last
+	// stream ended, because a resumed client keeps its entries.
 	ForceSnapshot bool
 }
 
-// Serve sends a stream until the request ends, the subscription is revoked, the client is too
-// slow or the hub ends. An error is returned only if nothing was written, so the caller can
-// answer with it: a [LimitError], [ErrClosed], what the source said, or the end of the
-// context. How streams end is in [Stats].
+// Serve sends a stream until the request ends, the subscription is revoked, the client is too slow or the hub
+// ends. It returns an error only if nothing was written, so that the caller can write an error response: a
+// [LimitError], [ErrClosed], an error of the source or of the context. [Stats] counts how streams end.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, s Subscription) error {
 	if err := h.admit(s); err != nil {
 		return err
@@ -73,14 +70,14 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, s Subscription) erro
 	return nil
 }
 
-// stream writes what waits for a client.
+// stream writes the frames of a client.
 type stream struct {
 	hub                    *Hub
 	client                 *client
 	accessChanged, revoked <-chan struct{}
 	out                    *writer
 	heartbeat              clock.Timer
-	// snapshotting says that a snapshot is under way, and parts how many parts of it are sent.
+	// snapshotting means that a snapshot is in progress. partsSent is the number of its sent parts.
 	snapshotting bool
 	partsSent    int
 	frames       []*frame
@@ -91,7 +88,7 @@ func (st *stream) run(ctx context.Context) {
 	defer st.heartbeat.Stop()
 	defer st.out.release()
 	st.out.start()
-	// Clients that lost the same hub do not all come to the next one in the same moment.
+	// The retry delay has jitter, so that clients of a stopped replica do not reconnect at the same time.
 	st.out.addf("retry: %d\n\n", retryMillis())
 	for !st.shouldEnd(ctx) {
 		st.checkAccessChange()
@@ -114,8 +111,8 @@ func (st *stream) run(ctx context.Context) {
 
 func retryMillis() int64 { return (time.Second + rand.N(2*time.Second)).Milliseconds() }
 
-// shouldEnd says whether the stream ends, and tells the client why if it is the hub's wish. Nothing
-// that waits is written after that.
+// shouldEnd reports whether the stream must end. It sends a reconnect event if the hub ends the stream.
+// Pending frames are dropped.
 func (st *stream) shouldEnd(ctx context.Context) bool {
 	if ctx.Err() != nil || st.out.err != nil || isClosed(st.revoked) {
 		return true
@@ -128,7 +125,7 @@ func (st *stream) shouldEnd(ctx context.Context) bool {
 	if !st.client.isSlow() {
 		return false
 	}
-	// Without an id it comes back for a snapshot.
+	// The empty id makes the client reconnect for a snapshot.
 	st.out.addf("id:\nretry: %d\nevent: %s\ndata: {\"reason\":\"slow\"}\n\n", retryMillis(), eventReconnect)
 	st.flush()
 	return true
@@ -143,7 +140,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// checkAccessChange starts over if rights have changed, before anything is sent by the old ones.
+// checkAccessChange restarts the snapshot if permissions have changed, before more frames are sent.
 func (st *stream) checkAccessChange() {
 	select {
 	case _, open := <-st.accessChanged:
@@ -154,18 +151,16 @@ func (st *stream) checkAccessChange() {
 
 func (st *stream) handleAccessChange(open bool) {
 	if !open {
-		// Nobody will say more.
-		st.accessChanged = nil
+		st.accessChanged = nil // a nil channel never receives
 		return
 	}
 	st.client.restartSnapshot()
 	st.snapshotting, st.partsSent = true, 0
-	// The empty id: a client that is cut off before the snapshot is complete has nothing from
-	// which it could be resumed.
-	st.out.addf("id:\nevent: %s\ndata: {\"reason\":\"rights\"}\n\n", eventReset)
+	// The empty id prevents a client that disconnects before the snapshot is complete from resuming.
+	st.out.addf("id:\nevent: %s\ndata: {\"reason\":\"permissions\"}\n\n", eventReset)
 }
 
-// wait returns when there may be something to do.
+// wait blocks until the stream has work to do.
 func (st *stream) wait(ctx context.Context) {
 	select {
 	case <-st.client.wake:
@@ -180,9 +175,9 @@ func (st *stream) wait(ctx context.Context) {
 	}
 }
 
-// writeSnapshotPart writes the next part of a snapshot. Only the last one has an id, that of the moment
-// at which the walk began: all later frames of what it had passed follow, and what it came by
-// later is newer than the number says, which does no harm.
+// writeSnapshotPart writes the next part of a snapshot. Only the last part has an id: the sequence number at
+// which the walk began. Frames of slots that the walk had already passed follow. Entries of later slots may be
+// newer than the id; receiving them twice is harmless.
 func (st *stream) writeSnapshotPart() {
 	frames, complete := st.client.nextPart(st.frames[:0])
 	st.frames = frames
@@ -210,7 +205,7 @@ func (st *stream) writeSnapshotPart() {
 	}
 }
 
-// writeDeltas writes all that waits at once; false if nothing does.
+// writeDeltas writes all queued frames. It returns false if there are none.
 func (st *stream) writeDeltas() bool {
 	batch, cost := st.client.takeQueued()
 	if batch == nil {

@@ -16,13 +16,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/sse"
 )
 
-// A client that stops reading and then goes on gets the newest state of everything, not all
-// that happened.
+// A client that stops reading and then continues gets the newest state, not every change.
 func TestStuckClientCatchesUp(t *testing.T) {
 	r := newHarness(t, clock.RealClock{}, sse.Options{WriteTimeout: time.Minute})
 	r.server.Start()
 	c := r.dialStuck("topic=a")
-	eventually(t, "client is there", func() bool { return r.hub.Stats().Snapshots == 1 })
+	eventually(t, "client to connect", func() bool { return r.hub.Stats().Snapshots == 1 })
 	const rounds, keys = 300, 50
 	pad := strings.Repeat("x", 2000)
 	for i := range rounds {
@@ -33,7 +32,7 @@ func TestStuckClientCatchesUp(t *testing.T) {
 	r.src.set(entry("a", "x", "last", "1"), entry("a", "x", "0", nil))
 	s := r.hub.Stats()
 	if s.Coalesced < rounds*keys/2 || s.ClosedSlow != 0 {
-		t.Fatalf("want most of %d frames to be coalesced and nobody closed, got %d and %d", rounds*keys, s.Coalesced, s.ClosedSlow)
+		t.Fatalf("want most of %d frames coalesced and no client closed, got %d and %d", rounds*keys, s.Coalesced, s.ClosedSlow)
 	}
 	got, number := map[string]string{}, 0
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -49,7 +48,7 @@ func TestStuckClientCatchesUp(t *testing.T) {
 		if id, ok := strings.CutPrefix(scan.Text(), "id: "); ok {
 			previous := number
 			if _, err := fmt.Sscanf(id[strings.Index(id, "-")+1:], "%d", &number); err != nil || number <= previous && previous > 0 {
-				t.Fatalf("id %s came after number %d (%v)", id, previous, err)
+				t.Fatalf("received id %s after sequence number %d (%v)", id, previous, err)
 			}
 		}
 		data, ok := bytes.CutPrefix(scan.Bytes(), []byte("data: "))
@@ -68,37 +67,37 @@ func TestStuckClientCatchesUp(t *testing.T) {
 		}
 	}
 	if s := r.hub.Stats(); s.ClosedSlow != 0 {
-		t.Errorf("want nobody closed, got %d", s.ClosedSlow)
+		t.Errorf("want no client closed, got %d", s.ClosedSlow)
 	}
 }
 
-// A client that takes nothing is closed when a write has had its time.
+// A client that reads nothing is closed after the write timeout.
 func TestStuckClientIsClosed(t *testing.T) {
 	r := newHarness(t, clock.RealClock{}, sse.Options{WriteTimeout: 300 * time.Millisecond})
 	r.server.Start()
 	r.dialStuck("topic=a")
 	healthy := r.connect("topic=a", "")
 	healthy.expectEvents("", "snapshot")
-	eventually(t, "clients are there", func() bool { return r.hub.Stats().Snapshots == 2 })
+	eventually(t, "clients to connect", func() bool { return r.hub.Stats().Snapshots == 2 })
 	pad := strings.Repeat("x", 100<<10)
 	sent := 0
-	eventually(t, "the stuck one is closed", func() bool {
+	eventually(t, "stuck client to be closed", func() bool {
 		r.src.set(entry("a", "x", "one", fmt.Sprint(sent, pad)))
 		sent++
 		return r.hub.Stats().ClosedSlow == 1
 	})
-	eventually(t, "it is gone", func() bool { return r.hub.Stats().Clients == 1 })
+	eventually(t, "stuck client to disconnect", func() bool { return r.hub.Stats().Clients == 1 })
 	for want := fmt.Sprintf("x/one=%d%s", sent-1, pad); formatDelta(t, healthy.expectEvents("change")[0]) != want; {
 	}
 }
 
-// What is too much even when coalesced is dropped at once, and the client comes back for the
-// whole.
+// If the queue exceeds its limit although frames are coalesced, the client is disconnected and reconnects for a
+// snapshot.
 func TestOverflowingClientIsDisconnected(t *testing.T) {
 	r := newHarness(t, clock.RealClock{}, sse.Options{WriteTimeout: time.Minute})
 	r.server.Start()
 	c := r.dialStuck("topic=a")
-	eventually(t, "client is there", func() bool { return r.hub.Stats().Snapshots == 1 })
+	eventually(t, "client to connect", func() bool { return r.hub.Stats().Snapshots == 1 })
 	pad := strings.Repeat("x", 10<<10)
 	for k := range 2000 {
 		r.src.set(entry("a", "x", fmt.Sprint(k), pad))
@@ -108,7 +107,7 @@ func TestOverflowingClientIsDisconnected(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(all, "event: reconnect\ndata: {\"reason\":\"slow\"}\n\n") || !strings.Contains(all, "\n\nid:\nretry: ") {
-		t.Errorf("want to be told to come again without an id, got …%q", all[max(0, len(all)-200):])
+		t.Errorf("want a reconnect event without an id, got …%q", all[max(0, len(all)-200):])
 	}
 	if s := r.hub.Stats(); s.ClosedSlow != 1 {
 		t.Errorf("want 1 closed, got %d", s.ClosedSlow)

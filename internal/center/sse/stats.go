@@ -6,43 +6,43 @@ import (
 	"sync/atomic"
 )
 
-// Stats are figures since the hub began, but for those that say what is now.
+// Stats contains counters since the start of the hub, and the current clients and topics.
 type Stats struct {
-	// Clients are connected now.
+	// Clients is the number of connected clients.
 	Clients int `json:"clients"`
-	// Frames were made of changes, for which Encodes bodies were encoded.
+	// Frames counts frames created from changes. Encodes counts encoded bodies.
 	Frames  uint64 `json:"frames"`
 	Encodes uint64 `json:"encodes"`
-	// Deliveries are frames that were written to a client, in Writes. Coalesced are those that
-	// a newer one of the same key replaced before.
+	// Deliveries counts frames written to clients. Writes counts the writes. Coalesced counts queued frames
+	// that were replaced by a newer frame of the same key.
 	Deliveries uint64 `json:"deliveries"`
 	Writes     uint64 `json:"writes"`
 	Coalesced  uint64 `json:"coalesced"`
-	// Snapshots were begun, Resets of them because rights had changed. Resumed are clients that
-	// needed none.
+	// Snapshots counts started snapshots. Resets counts the ones caused by changed permissions. Resumed
+	// counts clients that reconnected without a snapshot.
 	Snapshots uint64 `json:"snapshots"`
 	Resets    uint64 `json:"resets"`
 	Resumed   uint64 `json:"resumed"`
-	// ClosedSlow are clients that did not take what was sent.
+	// ClosedSlow counts clients that were disconnected because they read too slowly.
 	ClosedSlow uint64 `json:"closedSlow"`
-	// Topics are open now, by name.
+	// Topics are the open topics, sorted by name.
 	Topics []TopicStats `json:"topics"`
 }
 
-// TopicStats are figures of one topic, now.
+// TopicStats contains the current state of one topic.
 type TopicStats struct {
 	Topic       string `json:"topic"`
 	Subscribers int    `json:"subscribers"`
 	Entries     int    `json:"entries"`
-	// RingFrames are the frames from which a client can be resumed.
-	RingFrames int `json:"ring"`
+	// RingFrames is the number of frames stored for resuming clients.
+	RingFrames int `json:"bufferedFrames"`
 }
 
 type counters struct {
 	frames, encodes, deliveries, writes, coalesced, snapshots, resets, resumed, closedSlow atomic.Uint64
 }
 
-// Stats has the figures of the hub.
+// Stats returns the statistics of the hub.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()

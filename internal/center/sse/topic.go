@@ -10,48 +10,48 @@ import (
 	"time"
 )
 
-// Source knows the entries of topics. It is never called with a lock of the hub held, and
-// Publish never calls it, so it may hold a lock of its own in Open, in Close and while it
-// publishes; a source that does keeps all promises asked of it here.
+// Source provides the entries of topics. It is never called with the lock of the hub held, and Publish never
+// calls it, so it can hold its own lock in Open, in Close and while publishing. Holding a lock in all three
+// is enough to meet the requirements below.
 type Source interface {
-	// Open answers with the entries of a topic as they are. From the moment at which it reads
-	// them until Close it publishes every change, those of a key in the order in which they
-	// happened.
+	// Open returns the current entries of a topic. From the time at which it reads them until Close, the
+	// source publishes every change, in order for each key.
 	Open(topic string) ([]Change, error)
-	// Close says that nobody needs the topic. When it returns, nothing of it is being
-	// published any more.
+	// Close is called when the topic has no subscribers. After it returns, the source must not publish
+	// changes of the topic.
 	Close(topic string)
 }
 
-// topic is guarded by the lock of the hub, but for the channels.
+// topic is guarded by the lock of the hub, except for the channels.
 type topic struct {
 	name string
-	// slots hold the newest frame of each entry; an entry keeps its slot as long as it is
-	// there, so that a snapshot can be taken in parts without being copied. free are empty.
+	// slots contains the newest frame of each entry. An entry keeps its slot until it is removed, so that a
+	// snapshot can be sent in parts without a copy. free contains the empty slots.
 	slots []*frame
 	index map[string]int
 	free  []int
-	// ring are the last frames, all those with a number above since.
+	// ring contains the last frames: all frames with a sequence number above ringStart.
 	ring      []*frame
 	ringBytes int
 	ringStart uint64
 
 	clients map[*client]struct{}
-	// holders are those who hold the topic open; nobody has since idle.
+	// holders is the number of streams that use the topic. idleSince is the time at which it last decreased.
 	holders   int
 	idleSince time.Time
 
-	// removedWhileOpening are the keys that went while the topic was being opened; nil when it is open.
+	// removedWhileOpening contains keys that were removed while the topic was being opened; nil when it is open.
 	removedWhileOpening map[string]bool
-	// ready is closed when the source has answered, with err; gone when it has closed the topic.
+	// ready is closed when the source has opened the topic or failed with err. closed is closed when the
+	// source has closed it.
 	ready, closed chan struct{}
 	err           error
 	closing       bool
 }
 
-var errNoSourceResponse = errors.New("the source gave no answer")
+var errNoSourceResponse = errors.New("the source did not respond")
 
-// joinTopic holds a topic open, and opens it for the first one who wants it.
+// joinTopic increments the holders of a topic and opens it for the first one.
 func (h *Hub) joinTopic(ctx context.Context, name string) (*topic, error) {
 	for {
 		h.mu.Lock()
@@ -86,11 +86,10 @@ func (h *Hub) joinTopic(ctx context.Context, name string) (*topic, error) {
 	}
 }
 
-// openTopic asks the source. What is published between its answer and the moment at which the hub
-// has taken it is newer than the answer, or the same; so Publish fills the topic from the
-// beginning, and the answer only adds the keys that were not published meanwhile. Should a
-// published change be older than the answer, the newer one is published too, as Open says,
-// and is on its way. Nobody is sent anything before that.
+// openTopic loads the entries from the source. Publish fills the topic while it is being opened, and the
+// loaded entries only add keys that were not published meanwhile, because published changes are usually newer.
+// If a published change is older than the loaded entry, the source also publishes the newer one, as required
+// by Open. Clients receive nothing until the topic is open.
 func (h *Hub) openTopic(t *topic) {
 	defer h.finishOpening(t)
 	drafts, err := h.loadTopic(t)
@@ -109,8 +108,8 @@ func (h *Hub) openTopic(t *topic) {
 	t.removedWhileOpening, t.ring, t.ringBytes, t.ringStart = nil, nil, 0, h.sequence
 }
 
-// finishOpening ends it, also when the source panicked: whoever waits is told, and the next one who
-// wants the topic tries again.
+// finishOpening unblocks waiting streams, also after a panic of the source. After an error the next stream
+// opens the topic again.
 func (h *Hub) finishOpening(t *topic) {
 	if t.err != nil {
 		h.mu.Lock()
@@ -136,7 +135,7 @@ func (h *Hub) loadTopic(t *topic) ([]*frame, error) {
 	return drafts, nil
 }
 
-// leaveTopic lets go of a topic that was joined.
+// leaveTopic reverts joinTopic.
 func (h *Hub) leaveTopic(t *topic) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +143,7 @@ func (h *Hub) leaveTopic(t *topic) {
 	t.idleSince = h.clock.Now()
 }
 
-// closeIdleTopics closes the topics that nobody has held open for a while.
+// closeIdleTopics closes topics that have been unused for idleTimeout.
 func (h *Hub) closeIdleTopics(idleTimeout time.Duration) {
 	h.mu.Lock()
 	var idle []*topic
@@ -164,8 +163,8 @@ func (h *Hub) closeIdleTopics(idleTimeout time.Duration) {
 	}
 }
 
-// commit makes a draft the newest frame of its entry and gives it a number; false if it says
-// nothing new.
+// commit makes a draft the newest frame of its entry and assigns a sequence number. It returns false if the
+// draft changes nothing.
 func (h *Hub) commit(f *frame) bool {
 	t := f.topic
 	slot, known := t.index[f.key]
@@ -179,7 +178,7 @@ func (h *Hub) commit(f *frame) bool {
 		previous := t.slots[slot]
 		switch {
 		case f.isRemoval():
-			// Who could see the entry is to hear of it, whatever the change says.
+			// All clients that could see the entry must receive its removal, whatever the scopes of the change.
 			f.scopes = previous.scopes
 		case slices.Equal(previous.scopes, f.scopes):
 			if bytes.Equal(previous.payload, f.payload) {
@@ -234,7 +233,7 @@ func (t *topic) appendToRing(f *frame) {
 	}
 }
 
-// framesAfter are the frames after a number; false if the ring does not reach back to it.
+// framesAfter returns the frames after a sequence number, or false if the ring does not contain all of them.
 func (t *topic) framesAfter(after uint64) ([]*frame, bool) {
 	if after < t.ringStart {
 		return nil, false
@@ -251,7 +250,7 @@ func (t *topic) framesAfter(after uint64) ([]*frame, bool) {
 	return t.ring[from:], true
 }
 
-// parseLastEventID is what a client says it has seen of this hub; false if it speaks of another one.
+// parseLastEventID returns the sequence number of an event id, or false if the id is of another hub.
 func (h *Hub) parseLastEventID(id string) (uint64, bool) {
 	prefix := h.replica + "-"
 	if len(id) <= len(prefix) || id[:len(prefix)] != prefix {

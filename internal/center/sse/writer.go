@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// writer gathers what is sent into as few writes as possible. After an error it does nothing.
+// writer buffers output to reduce the number of writes. After an error it does nothing.
 type writer struct {
 	w          http.ResponseWriter
 	controller *http.ResponseController
 	hub        *Hub
-	// buffer is held only while something waits in it, since most clients have nothing to be
-	// told most of the time.
+	// buffer is taken from the pool only while it contains data, because most clients are idle most of the
+	// time.
 	buffer   *[writeBufferSize]byte
 	buffered int
-	// needsFlush says that net/http may hold some of what was written.
+	// needsFlush means that net/http may have buffered data.
 	needsFlush bool
 	err        error
-	// timedOut says that the client did not take a write in time.
+	// timedOut means that a write exceeded its deadline.
 	timedOut bool
 }
 
 func (h *Hub) newWriter(w http.ResponseWriter) (*writer, error) {
 	o := &writer{w: w, controller: http.NewResponseController(w), hub: h}
 	if err := o.controller.SetWriteDeadline(time.Time{}); err != nil {
-		return nil, fmt.Errorf("stream to a connection without write deadline (a handler around this one may lack Unwrap): %w", err)
+		return nil, fmt.Errorf("stream to a connection without write deadline (a wrapping ResponseWriter may lack Unwrap): %w", err)
 	}
 	return o, nil
 }
@@ -34,7 +34,7 @@ func (o *writer) start() {
 	header := o.w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
-	// Proxies that gather answers would keep a stream to themselves.
+	// Disable response buffering in proxies such as nginx.
 	header.Set("X-Accel-Buffering", "no")
 	o.w.WriteHeader(http.StatusOK)
 	o.needsFlush = true
@@ -56,7 +56,7 @@ func (o *writer) addString(s string) {
 	o.buffered += copy(o.buffer[o.buffered:], s)
 }
 
-// reserve makes place for n bytes, which are not more than a chunk.
+// reserve makes room for n bytes. n must not exceed writeBufferSize.
 func (o *writer) reserve(n int) {
 	if o.buffered+n > writeBufferSize {
 		o.withDeadline(func() error { return o.writeBuffered(nil) })
@@ -66,7 +66,7 @@ func (o *writer) reserve(n int) {
 	}
 }
 
-// writeBuffered writes what was gathered, and then what is too large to be.
+// writeBuffered writes the buffer, and then large, which does not fit into the buffer.
 func (o *writer) writeBuffered(large []byte) error {
 	pending := o.buffered
 	o.buffered, o.needsFlush = 0, true
@@ -82,7 +82,7 @@ func (o *writer) writeBuffered(large []byte) error {
 	return err
 }
 
-// flush brings all that was added on its way; false if there was nothing.
+// flush sends all buffered data. It returns false if there is none.
 func (o *writer) flush() bool {
 	if o.buffered == 0 && !o.needsFlush {
 		return false
@@ -98,9 +98,9 @@ func (o *writer) flush() bool {
 	return true
 }
 
-// withDeadline gives one write its time. The deadline is one of the kernel, so it goes by the real
-// clock. It is lifted again, because over HTTP/2 one that passes ends a stream that is only
-// silent; after an error it stays, so that net/http does not wait to say goodbye.
+// withDeadline runs one write with a deadline. The deadline uses the real clock, because the kernel enforces
+// it. It is cleared after the write, because with HTTP/2 an expired deadline also ends an idle stream. It
+// stays set after an error, so that net/http does not block when it closes the connection.
 func (o *writer) withDeadline(write func() error) {
 	if o.err != nil {
 		o.buffered = 0

@@ -12,18 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Stub is an object of which only that it is there is worth keeping.
+// Stub represents an object of which only the existence is stored.
 type Stub metav1.PartialObjectMetadata
 
-// GetObjectKind says which kind it is of.
+// GetObjectKind implements runtime.Object.
 func (b *Stub) GetObjectKind() schema.ObjectKind { return &b.TypeMeta }
 
-// DeepCopyObject makes it an object of the API.
+// DeepCopyObject implements runtime.Object.
 func (b *Stub) DeepCopyObject() runtime.Object {
 	return (*Stub)((*metav1.PartialObjectMetadata)(b).DeepCopy())
 }
 
-// UID is a UID in 16 bytes instead of 52: there may be very many.
+// UID is a UID in 16 bytes instead of 52, to save memory.
 type UID [16]byte
 
 func compactUID(u types.UID) UID {
@@ -34,13 +34,13 @@ func compactUID(u types.UID) UID {
 			return out
 		}
 	}
-	h := fnv.New128a() // of something else that is called a UID
+	h := fnv.New128a() // not in UUID format
 	_, _ = h.Write([]byte(u))
 	h.Sum(out[:0])
 	return out
 }
 
-// Compare puts objects in the order of their kinds, namespaces and names.
+// Compare orders objects by kind, namespace and name.
 func Compare(a, b *Entry) int {
 	return cmp.Or(cmp.Compare(a.kind.Kind, b.kind.Kind), cmp.Compare(a.kind.Group, b.kind.Group), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// maxInternedLength is the longest string of which more than one object is likely to have a copy.
+	// maxInternedLength is the length limit of interned strings. Longer strings are rarely repeated.
 	maxInternedLength = 128
-	// maxInterned is how many strings, labels and requests a pool knows. When it is full it
-	// begins anew: what is common comes again at once, and what is not is not kept for ever.
+	// maxInterned is the size of each pool. A full pool is cleared: common values are added again soon, and
+	// rare ones are not kept.
 	maxInterned = 1 << 13
 )
 
-// interner lets objects share strings, and labels and requests as a whole. Each is read from the API
-// server with copies of its own, and thousands of objects have the same labels, selectors, images,
-// requests, owners, reasons and names of variables.
+// interner lets objects share strings, label maps and resource lists. Decoding creates copies of them for each
+// object, although thousands of objects have the same labels, selectors, images, requests, owners, reasons
+// and variable names.
 type interner struct {
 	mu        sync.Mutex
 	strings   map[string]string
-	labels    map[uint64]map[string]string // by a hash of what is in them
+	labels    map[uint64]map[string]string // by hash of the content
 	resources map[uint64]corev1.ResourceList
 	seed      maphash.Seed
 }
@@ -33,7 +33,7 @@ func newInterner() *interner {
 	return &interner{strings: map[string]string{}, labels: map[uint64]map[string]string{}, resources: map[uint64]corev1.ResourceList{}, seed: maphash.MakeSeed()}
 }
 
-// intern makes an object that nobody else has yet use the strings of others.
+// intern replaces values of an object by shared ones. No other goroutine may use the object yet.
 func (p *interner) intern(obj any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,9 +93,9 @@ func (p *interner) walk(v reflect.Value) {
 	}
 }
 
-// internLabels is the one of all labels that are the same: nobody changes them.
+// internLabels returns the shared map for equal labels. Labels must not be modified after that.
 func (p *interner) internLabels(labels map[string]string) map[string]string {
-	var sum uint64 // the same in any order
+	var sum uint64 // independent of the order
 	for k, v := range labels {
 		sum += maphash.Comparable(p.seed, [2]string{k, v})
 	}
@@ -105,7 +105,7 @@ func (p *interner) internLabels(labels map[string]string) map[string]string {
 	if len(p.labels) >= maxInterned {
 		clear(p.labels)
 	}
-	// An assignment to a key that is there replaces the key as well.
+	// Assigning to an existing string key also replaces the stored key.
 	for k, v := range labels {
 		labels[p.internString(k)] = p.internString(v)
 	}
@@ -113,7 +113,7 @@ func (p *interner) internLabels(labels map[string]string) map[string]string {
 	return labels
 }
 
-// internResources is the same for requests and limits, of which there are few different ones.
+// internResources returns the shared list for equal requests or limits.
 func (p *interner) internResources(amounts corev1.ResourceList) corev1.ResourceList {
 	var sum uint64
 	for k, v := range amounts {
@@ -129,7 +129,7 @@ func (p *interner) internResources(amounts corev1.ResourceList) corev1.ResourceL
 	return amounts
 }
 
-// internMap shares what is in objects of kinds that are not known here.
+// internMap interns the values of an unstructured object.
 func (p *interner) internMap(m map[string]any) {
 	for k, v := range m {
 		m[p.internString(k)] = p.internValue(v)

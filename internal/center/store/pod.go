@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/explain"
 )
 
-// projectPod keeps of a pod what causes are found from, which is little while it is well, what it uses,
-// and how its containers are.
+// projectPod keeps the fields of a pod that are required to explain causes (few while the pod is healthy), its
+// references and the states of its containers.
 func projectPod(o *corev1.Pod) *corev1.Pod {
 	projected := explain.ProjectPod(o)
 	projected.TypeMeta, projected.Annotations = o.TypeMeta, o.Annotations
@@ -23,7 +23,7 @@ func projectPod(o *corev1.Pod) *corev1.Pod {
 	return projected
 }
 
-// projectPodSpec keeps of a spec what it refers to, and what its Services lead to.
+// projectPodSpec keeps the references of a pod spec and the ports that Services target.
 func projectPodSpec(s *corev1.PodSpec) corev1.PodSpec {
 	projected := corev1.PodSpec{ServiceAccountName: s.ServiceAccountName, ImagePullSecrets: s.ImagePullSecrets}
 	containers := func(all []corev1.Container) []corev1.Container {
@@ -44,7 +44,8 @@ func projectPodSpec(s *corev1.PodSpec) corev1.PodSpec {
 	return projected
 }
 
-// referencedVolumes are those that are made of something: not an empty one, or the token of every pod.
+// referencedVolumes returns the volumes that reference other objects. It omits emptyDir, hostPath and downwardAPI
+// volumes and the sources of ServiceAccount tokens.
 func referencedVolumes(all []corev1.Volume) []corev1.Volume {
 	var out []corev1.Volume
 	for i := range all {
@@ -69,7 +70,7 @@ func referencedVolumes(all []corev1.Volume) []corev1.Volume {
 	return out
 }
 
-// referencedEnv are the variables that are taken from somewhere.
+// referencedEnv returns the variables whose values come from ConfigMaps or Secrets.
 func referencedEnv(all []corev1.EnvVar) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for _, v := range all {
@@ -80,7 +81,8 @@ func referencedEnv(all []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// mergeContainerDetails adds what causes are found from: all containers of a pod, or none.
+// mergeContainerDetails adds the fields that are required to explain causes. details contains all containers or
+// none.
 func mergeContainerDetails(containers, details []corev1.Container) {
 	for i := range details {
 		k := &details[i]
@@ -90,8 +92,8 @@ func mergeContainerDetails(containers, details []corev1.Container) {
 	}
 }
 
-// projectStatuses are those that causes are found from; of a pod that is well or over, how its containers
-// are.
+// projectStatuses returns the projected statuses if causes require them. For a healthy or completed pod it
+// returns the states of the containers.
 func projectStatuses(all, projected []corev1.ContainerStatus) []corev1.ContainerStatus {
 	if len(projected) > 0 {
 		return projected

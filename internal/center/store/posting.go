@@ -2,14 +2,14 @@ package store
 
 import "slices"
 
-// maxSmallPosting is how many objects a posting holds in a list: most have one or two, for which a map would
-// be many times larger.
+// maxSmallPosting is the maximum number of objects that a posting stores in a slice. Most postings have one or
+// two objects, for which a map would be many times larger.
 const maxSmallPosting = 16
 
-// posting are the objects that have a term.
+// posting is the set of objects with a term.
 type posting struct {
 	small []*Entry
-	large map[*Entry]struct{} // when there are more than a few
+	large map[*Entry]struct{} // used above maxSmallPosting
 }
 
 func (p *posting) add(e *Entry) {
@@ -28,7 +28,7 @@ func (p *posting) add(e *Entry) {
 	}
 }
 
-// remove says whether nothing is left.
+// remove removes an object and reports whether the posting is empty.
 func (p *posting) remove(e *Entry) bool {
 	if p.large != nil {
 		delete(p.large, e)

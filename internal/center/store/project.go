@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,30 +17,42 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// Projector makes of objects what is worth keeping: who they are, what they are made of and how
-// they are. Values that may be secret it keeps as marks, by which one sees that they change.
+// Projector reduces objects to the fields that the center needs: identity, references and state. It replaces
+// values that may be secret by hashes, so that changes are still visible.
 type Projector struct {
-	hmacKey  []byte // nobody who sees marks can try values against them
+	hmacKey  []byte // prevents guessing values from their hashes
 	interner *interner
-	// IsUnrelated says that an object is of nobody's application: that it is there is enough.
+	// IsUnrelated reports whether an object belongs to no application. Only its existence is stored.
 	IsUnrelated func(metav1.Object) bool
 }
 
-// NewProjector makes one with a key of its own.
+// NewProjector returns a projector with a random HMAC key.
 func NewProjector(isUnrelated func(metav1.Object) bool) *Projector {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // never fails
 	return &Projector{hmacKey: key, interner: newInterner(), IsUnrelated: isUnrelated}
 }
 
-// Project may change the object that it is given, which nobody else has.
+// Project returns the reduced object. It may modify obj, which must not be shared.
 func (p *Projector) Project(obj runtime.Object) runtime.Object {
 	projected := p.strip(obj)
 	p.interner.intern(projected)
+	if k := discoveredKind(projected); k != nil {
+		app, _ := k.Application(projected)
+		return app
+	}
 	return projected
+}
+
+// discoveredKind returns the kind of an application of another operator, or nil.
+func discoveredKind(obj runtime.Object) *appkind.Kind {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return appkind.Lookup(u.GroupVersionKind().GroupKind())
+	}
+	return nil
 }
 
 func (p *Projector) strip(obj runtime.Object) runtime.Object {
@@ -67,31 +80,55 @@ func (p *Projector) strip(obj runtime.Object) runtime.Object {
 		p.hashTemplate(&o.Spec.JobTemplate.Spec.Template)
 	case *corev1.Node:
 		o.Status.Images, o.Status.VolumesInUse, o.Status.VolumesAttached = nil, nil, nil
-	case *appsapi.CloudManager:
-		if o.Spec.DB.RootPass != "" {
-			o.Spec.DB.RootPass = p.hashValue(o.Spec.DB.RootPass)
-		}
+	case appkind.Application:
+		p.hashSecrets(o)
 	case *metav1.PartialObjectMetadata:
 		if p.IsUnrelated != nil && p.IsUnrelated(m) {
 			return &Stub{TypeMeta: o.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 				Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}}
 		}
 	case *unstructured.Unstructured:
-		return p.projectCustom(o)
+		if discoveredKind(o) == nil {
+			return p.projectCustom(o)
+		}
 	}
 	return obj
 }
 
-// retainedAnnotations say whose an object is, or are what causes are found from. All others may contain
-// anything, and the last applied configuration of kubectl contains everything.
-var retainedAnnotations = []string{"meta.helm.sh/", appsapi.GroupVersion.Group + "/", "deployment.kubernetes.io/revision",
+// hashSecrets replaces plain-text secrets in the spec of an application by hashes.
+func (p *Projector) hashSecrets(app appkind.Application) {
+	fields := appkind.Of(app).PlaintextSecrets
+	if fields == nil {
+		return
+	}
+	for _, secret := range fields(app) {
+		if *secret != "" {
+			*secret = p.hashValue(*secret)
+		}
+	}
+}
+
+// retainedAnnotations are the prefixes of annotations that identify the application of an object or are required
+// to explain causes. Others may contain secret values: last-applied-configuration contains the whole object.
+var retainedAnnotations = []string{"meta.helm.sh/", "deployment.kubernetes.io/revision",
 	"storageclass.kubernetes.io/is-default-class", "volume.kubernetes.io/selected-node"}
 
-// stripMetadata keeps who wrote last what was declared, not which fields.
+func isRetainedAnnotation(name string) bool {
+	for _, keys := range appkind.AllKeys() {
+		if keys.Own(name) {
+			// Every child and pod has these two annotations, and only the operator reads them.
+			return name != keys.AppliedHash && name != keys.ConfigHash
+		}
+	}
+	return slices.ContainsFunc(retainedAnnotations, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// stripMetadata removes the field sets of managedFields and all annotations that are not retained. It keeps
+// the managers and times of writes other than status updates.
 func (p *Projector) stripMetadata(m metav1.Object) {
 	var managers []metav1.ManagedFieldsEntry
 	switch m.(type) {
-	case *corev1.Pod, *appsv1.ReplicaSet, *discoveryv1.EndpointSlice, *corev1.Event, *corev1.Node: // nobody declares them
+	case *corev1.Pod, *appsv1.ReplicaSet, *discoveryv1.EndpointSlice, *corev1.Event, *corev1.Node: // not written by users
 	default:
 		for _, f := range m.GetManagedFields() {
 			if f.Subresource != "status" {
@@ -102,21 +139,19 @@ func (p *Projector) stripMetadata(m metav1.Object) {
 	m.SetManagedFields(managers)
 	var retained map[string]string
 	for name, value := range m.GetAnnotations() {
-		for _, prefix := range retainedAnnotations {
-			// Every child and every pod has these two, which only the operator reads.
-			if strings.HasPrefix(name, prefix) && name != appsapi.AnnotationAppliedHash && name != appsapi.AnnotationConfigHash {
-				if retained == nil {
-					retained = map[string]string{}
-				}
-				retained[name] = value
-			}
+		if !isRetainedAnnotation(name) {
+			continue
 		}
+		if retained == nil {
+			retained = map[string]string{}
+		}
+		retained[name] = value
 	}
 	m.SetAnnotations(retained)
 }
 
-// projectReplicaSetSpec keeps of a ReplicaSet how many pods it has, and what they use: it is a Deployment that
-// says how they are made, and most are old and have none.
+// projectReplicaSetSpec keeps the replicas and, for a ReplicaSet with pods, the references of its template. The
+// Deployment contains the full template, and most ReplicaSets are old and have no pods.
 func projectReplicaSetSpec(o *appsv1.ReplicaSet) appsv1.ReplicaSetSpec {
 	projected := appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, MinReadySeconds: o.Spec.MinReadySeconds}
 	if o.Spec.Replicas == nil || *o.Spec.Replicas > 0 || o.Status.Replicas > 0 {
@@ -125,7 +160,7 @@ func projectReplicaSetSpec(o *appsv1.ReplicaSet) appsv1.ReplicaSetSpec {
 	return projected
 }
 
-// projectEndpoints keeps of endpoints whether they are ready.
+// projectEndpoints keeps only the ready condition of endpoints.
 func projectEndpoints(all []discoveryv1.Endpoint) []discoveryv1.Endpoint {
 	projected := make([]discoveryv1.Endpoint, len(all))
 	for i := range all {
@@ -139,8 +174,8 @@ func (p *Projector) hashTemplate(t *corev1.PodTemplateSpec) {
 	p.hashPodSpec(&t.Spec)
 }
 
-// hashPodSpec marks what may be secret: values of variables, arguments, commands, and what probes and
-// hooks run or send along.
+// hashPodSpec hashes values that may be secret: variables, arguments, commands, and the commands and headers of
+// probes and lifecycle hooks.
 func (p *Projector) hashPodSpec(s *corev1.PodSpec) {
 	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range list {
@@ -174,7 +209,7 @@ func (p *Projector) hashAll(all []string) {
 	}
 }
 
-// hashHandler marks what a probe or a hook runs, or sends along.
+// hashHandler hashes the command and the headers of a probe or lifecycle hook.
 func (p *Projector) hashHandler(exec *corev1.ExecAction, get *corev1.HTTPGetAction) {
 	if exec != nil {
 		p.hashAll(exec.Command)
@@ -193,15 +228,15 @@ func (p *Projector) hashValues(all map[string]string) map[string]string {
 	return all
 }
 
-// hashValue is another one for another value, and tells nothing about it.
+// hashValue returns a keyed hash of a value.
 func (p *Projector) hashValue(value string) string {
 	h := hmac.New(sha256.New, p.hmacKey)
 	_, _ = h.Write([]byte(value))
 	return "(value " + hex.EncodeToString(h.Sum(nil)[:4]) + ")"
 }
 
-// projectCustom keeps of kinds that are not known here what they say of themselves: conditions, phase
-// and counts. What is declared is kept only of members of applications.
+// projectCustom keeps only the status of custom resources that belong to no application. It keeps members of
+// applications completely.
 func (p *Projector) projectCustom(o *unstructured.Unstructured) runtime.Object {
 	if p.IsUnrelated == nil || !p.IsUnrelated(o) {
 		return o

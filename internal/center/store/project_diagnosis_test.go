@@ -26,8 +26,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// TestProjectionPreservesDiagnosis holds what follows from whole objects, as a cluster had them when something was
-// wrong, against what follows from what is kept of them.
+// TestProjectionPreservesDiagnosis compares the diagnosis of complete objects, recorded in clusters with problems,
+// with the diagnosis of their projections.
 func TestProjectionPreservesDiagnosis(t *testing.T) {
 	files, err := filepath.Glob("../../explain/testdata/causes/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -61,13 +61,13 @@ func TestProjectionPreservesDiagnosis(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(explain.Explain(full, f.Now), explain.Explain(projected, f.Now)); diff != "" {
-				t.Errorf("what is explained (-whole +kept):\n%s", diff)
+				t.Errorf("diagnosis (-complete +projected):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestProjectionKeepsContainerPorts finds nothing wrong with a Service that leads to a port by its name.
+// TestProjectionKeepsContainerPorts checks that a Service with a named target port has no cause.
 func TestProjectionKeepsContainerPorts(t *testing.T) {
 	labels := map[string]string{"app": "web"}
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80}}}}},
@@ -94,7 +94,7 @@ func decode(t *testing.T, raw []byte) runtime.Object {
 	return obj
 }
 
-// observedFacts are what is read of a single object.
+// observedFacts contains the facts that are derived from a single object.
 func observedFacts(obj runtime.Object) []any {
 	o := obj.(metav1.Object)
 	kind, namespace, name, member := inspect.Membership(o)
@@ -112,15 +112,15 @@ func TestProjectedObjectsShareStrings(t *testing.T) {
 	key := func(m map[string]string) string { return reflect.ValueOf(m).MapKeys()[0].String() }
 	a, b := pods[0], pods[1]
 	if !same(a.Namespace, b.Namespace) || reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() {
-		t.Error("each has strings and labels of its own")
+		t.Error("equal strings or labels are not shared")
 	}
 	other := p.Project(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{strings.Clone("app"): strings.Clone("shop")}}}).(*corev1.Pod)
 	if !same(key(other.Labels), key(a.Labels)) || !same(other.Labels["app"], a.Namespace) {
-		t.Error("labels that are others have strings of their own")
+		t.Error("strings of different labels are not shared")
 	}
 	custom := p.Project(&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": strings.Clone("shop")}, "status": []any{strings.Clone("web")}}}).(*unstructured.Unstructured)
 	if !same(custom.GetNamespace(), a.Namespace) || !same(custom.Object["status"].([]any)[0].(string), a.Labels["app"]) {
-		t.Error("a kind that is not known has strings of its own")
+		t.Error("strings of an unstructured object are not shared")
 	}
 }
 
@@ -133,10 +133,10 @@ func TestProjectedRequestsAreShared(t *testing.T) {
 	}
 	one, same, other := requests("250m"), requests("250m"), requests("251m")
 	if reflect.ValueOf(one).Pointer() != reflect.ValueOf(same).Pointer() {
-		t.Error("each has requests of its own")
+		t.Error("equal requests are not shared")
 	}
 	if got := other[corev1.ResourceCPU]; got.String() != "251m" {
-		t.Errorf("other requests became %s", got.String())
+		t.Errorf("different requests became %s", got.String())
 	}
 }
 
@@ -146,7 +146,7 @@ func TestInternerIsBounded(t *testing.T) {
 		p.internString(strings.Repeat("x", i%maxInternedLength) + time.Duration(i).String())
 	}
 	if len(p.strings) == 0 || len(p.strings) > maxInterned {
-		t.Errorf("it knows %d strings", len(p.strings))
+		t.Errorf("got %d strings", len(p.strings))
 	}
 }
 
@@ -156,14 +156,14 @@ func TestPosting(t *testing.T) {
 	for i := range entries {
 		entries[i] = &Entry{ResourceVersion: uint64(i)}
 		p.add(entries[i])
-		p.add(entries[i]) // twice is once
+		p.add(entries[i]) // adding twice has no effect
 		if got := len(p.all()); got != i+1 {
 			t.Fatalf("%d entries, want %d", got, i+1)
 		}
 	}
 	for i, e := range entries {
 		if last := p.remove(e); last != (i == len(entries)-1) || len(p.all()) != len(entries)-i-1 {
-			t.Fatalf("%d entries after %d were dropped, and it is empty: %t", len(p.all()), i+1, last)
+			t.Fatalf("%d entries after %d removals, reported empty: %t", len(p.all()), i+1, last)
 		}
 	}
 }

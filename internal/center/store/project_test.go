@@ -28,7 +28,7 @@ func podSpecWithSecrets() corev1.PodSpec {
 	}}}
 }
 
-// withEphemeralContainer is what only pods can be.
+// withEphemeralContainer returns a pod with an ephemeral container, which templates cannot have.
 func withEphemeralContainer(s corev1.PodSpec) corev1.PodSpec {
 	s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Args: []string{canary}}}}
 	return s
@@ -42,7 +42,7 @@ func withAnnotations() metav1.ObjectMeta {
 	}}
 }
 
-// TestProjectionDropsSecretValues looks for values that may be secret in everything that is kept.
+// TestProjectionDropsSecretValues checks that projections contain no values that may be secret.
 func TestProjectionDropsSecretValues(t *testing.T) {
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"config": canary}}, Spec: podSpecWithSecrets()}
 	cases := map[string]runtime.Object{
@@ -69,10 +69,10 @@ func TestProjectionDropsSecretValues(t *testing.T) {
 				t.Errorf("kept: %s", text)
 			}
 			if !strings.Contains(string(text), "meta.helm.sh/release-name") {
-				t.Errorf("whose it is was dropped: %s", text)
+				t.Errorf("the application labels were dropped: %s", text)
 			}
 			if same, _ := json.Marshal(p.Project(again)); string(same) != string(text) {
-				t.Error("the same object is projected to another one")
+				t.Error("the projection is not deterministic")
 			}
 		})
 	}
@@ -82,10 +82,10 @@ func TestHashValueDetectsChanges(t *testing.T) {
 	p, q := NewProjector(nil), NewProjector(nil)
 	a, again, b := p.hashValue("a"), p.hashValue("a"), p.hashValue("b")
 	if a == b || a != again {
-		t.Error("marks do not tell values apart")
+		t.Error("hashes of different values are equal")
 	}
 	if p.hashValue("a") == q.hashValue("a") {
-		t.Error("marks can be looked up")
+		t.Error("hashes do not depend on a key")
 	}
 }
 

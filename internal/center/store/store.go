@@ -1,8 +1,8 @@
-// Package store holds the objects that informers have seen, projected to what is worth keeping,
-// and finds them again by what they belong to and what they use.
+// Package store contains the projected objects of the informers, indexed by owner, application and
+// references.
 //
-// Safety rule: objects in it are never changed, only replaced, so that readers may keep what they
-// were given. What a Secret or a ConfigMap contains never gets here.
+// Safety rule: stored objects are immutable and only replaced, so that readers can keep them. The store never
+// contains the data of a Secret or a ConfigMap.
 package store
 
 import (
@@ -18,36 +18,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Entry is an object.
+// Entry is a stored object.
 type Entry struct {
-	kind            *schema.GroupVersionKind // shared by all of a kind
+	kind            *schema.GroupVersionKind // shared by all entries of a kind
 	Namespace, Name string
 	UID             UID
-	ResourceVersion uint64 // the resourceVersion, which grows
-	// Object is nil when nothing but that it is there is worth keeping.
+	ResourceVersion uint64
+	// Object is nil if only the existence of the object is stored.
 	Object runtime.Object
 }
 
-// Kind is the kind of the object.
+// Kind returns the kind of the object.
 func (e *Entry) Kind() schema.GroupVersionKind { return *e.kind }
 
-// Change is what has happened to an object. Before is nil when it is new, After when it is gone.
+// Change is a change of an object. Before is nil for a new object, After is nil for a deleted one.
 type Change struct{ Before, After *Entry }
 
-// Term is something by which an object is found.
+// Term is an index key.
 type Term struct {
 	Field Field
 	Value string
 }
 
-// Field says what a term is about.
+// Field is the index of a term.
 type Field uint8
 
-// Store holds objects.
+// Store stores and indexes objects.
 type Store struct {
-	// terms are what an object is found by, beside its name, namespace and UID.
+	// terms returns the index terms of an object, in addition to its name, namespace and UID.
 	terms func(runtime.Object) []Term
-	// onChange hears of every change, after it.
+	// onChange is called after every change.
 	onChange func([]Change)
 
 	mu       sync.RWMutex
@@ -63,12 +63,12 @@ type kindEntries struct {
 	count       int
 }
 
-// New makes a store. terms must answer the same about the same object.
+// New returns an empty store. terms must be deterministic.
 func New(terms func(runtime.Object) []Term, onChange func([]Change)) *Store {
 	return &Store{terms: terms, onChange: onChange, kinds: map[schema.GroupKind]*kindEntries{}, byUID: map[UID]*Entry{}, postings: map[Term]*posting{}}
 }
 
-// Replace says that these are all objects of a kind, in a namespace or, if it is empty, in all.
+// Replace sets all objects of a kind in a namespace. An empty namespace means all namespaces.
 func (s *Store) Replace(kind schema.GroupVersionKind, namespace string, all []runtime.Object) {
 	s.mu.Lock()
 	var changes []Change
@@ -91,7 +91,7 @@ func (s *Store) Replace(kind schema.GroupVersionKind, namespace string, all []ru
 	s.notify(changes)
 }
 
-// Set adds an object, or replaces it.
+// Set adds or replaces an object.
 func (s *Store) Set(obj runtime.Object) {
 	s.mu.Lock()
 	c, ok := s.set(obj)
@@ -124,11 +124,11 @@ func (s *Store) notify(changes []Change) {
 	}
 }
 
-// set is false when the object is there already, in this version.
+// set returns false if the store already contains this version of the object.
 func (s *Store) set(obj runtime.Object) (Change, bool) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return Change{}, false // no object of the API
+		return Change{}, false // not an API object
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	entries := s.kinds[gvk.GroupKind()]
@@ -147,7 +147,7 @@ func (s *Store) set(obj runtime.Object) (Change, bool) {
 	}
 	if before != nil {
 		s.drop(before)
-		e.Namespace, e.Name = before.Namespace, before.Name // the same strings
+		e.Namespace, e.Name = before.Namespace, before.Name // reuse the strings
 	}
 	s.put(entries, e)
 	return Change{Before: before, After: e}, true
@@ -202,21 +202,21 @@ func (s *Store) get(kind schema.GroupKind, namespace, name string) *Entry {
 	return nil
 }
 
-// Get is an object by its name, or nil.
+// Get returns the object with a name, or nil.
 func (s *Store) Get(kind schema.GroupKind, namespace, name string) *Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.get(kind, namespace, name)
 }
 
-// ByUID is an object by its UID, or nil.
+// ByUID returns the object with a UID, or nil.
 func (s *Store) ByUID(u types.UID) *Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.byUID[compactUID(u)]
 }
 
-// Find are the objects with a term, in no order.
+// Find returns the objects with a term, unordered.
 func (s *Store) Find(t Term) []*Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -226,14 +226,14 @@ func (s *Store) Find(t Term) []*Entry {
 	return nil
 }
 
-// Has says whether any object has a term.
+// Has reports whether any object has a term.
 func (s *Store) Has(t Term) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.postings[t] != nil
 }
 
-// List are the objects of a kind in a namespace, or in all if it is empty, in no order.
+// List returns the objects of a kind in a namespace, unordered. An empty namespace means all namespaces.
 func (s *Store) List(kind schema.GroupKind, namespace string) []*Entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -260,7 +260,7 @@ func (s *Store) list(kind schema.GroupKind, namespace string) []*Entry {
 	return out
 }
 
-// Terms are those of a field that any object has, in their order.
+// Terms returns the sorted values of all terms of a field.
 func (s *Store) Terms(f Field) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -274,7 +274,7 @@ func (s *Store) Terms(f Field) []string {
 	return out
 }
 
-// Len is how many objects of a kind there are in a namespace, or in all if it is empty.
+// Len returns the number of objects of a kind in a namespace. An empty namespace means all namespaces.
 func (s *Store) Len(kind schema.GroupKind, namespace string) int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -288,7 +288,7 @@ func (s *Store) Len(kind schema.GroupKind, namespace string) int {
 	return entries.count
 }
 
-// Counts are how many objects of each kind there are.
+// Counts returns the number of objects of each kind.
 func (s *Store) Counts() iter.Seq2[schema.GroupKind, int] {
 	return func(yield func(schema.GroupKind, int) bool) {
 		s.mu.RLock()
@@ -301,7 +301,7 @@ func (s *Store) Counts() iter.Seq2[schema.GroupKind, int] {
 	}
 }
 
-// ControllerUID is who controls an object; empty if nobody does.
+// ControllerUID returns the UID of the controlling owner, or "".
 func ControllerUID(obj runtime.Object) types.UID {
 	m, err := meta.Accessor(obj)
 	if err != nil {

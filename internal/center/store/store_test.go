@@ -31,7 +31,7 @@ func newPod(ns, name, node string, version int) *corev1.Pod {
 	return p
 }
 
-// changeLog adds up changes, which must end where the store does.
+// changeLog replays changes. The result must equal the store.
 type changeLog map[string]*Entry
 
 func (t changeLog) apply(changes []Change) {
@@ -39,7 +39,7 @@ func (t changeLog) apply(changes []Change) {
 		if c.Before != nil {
 			id := c.Before.Namespace + "/" + c.Before.Name
 			if t[id] != c.Before {
-				panic("a change of something else: " + id)
+				panic("change of an unexpected object: " + id)
 			}
 			delete(t, id)
 		}
@@ -49,15 +49,15 @@ func (t changeLog) apply(changes []Change) {
 	}
 }
 
-// TestStoreMatchesReference does random things and compares with a plain map.
+// TestStoreMatchesReference applies random operations and compares the store with a map.
 func TestStoreMatchesReference(t *testing.T) {
 	replayed, want := changeLog{}, map[string]*corev1.Pod{}
 	s := New(nodeTerms, replayed.apply)
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same every time
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible
 	for version := range 20000 {
 		ns, name, node := fmt.Sprint("ns", rng.IntN(3)), fmt.Sprint("pod", rng.IntN(20)), fmt.Sprint("node", rng.IntN(4))
 		switch rng.IntN(20) {
-		case 0: // everything of a namespace, or of all, anew
+		case 0: // replace a namespace, or all namespaces
 			if rng.IntN(2) == 0 {
 				ns = ""
 			}
@@ -125,7 +125,7 @@ func assertMatches(t *testing.T, s *Store, replayed changeLog, want map[string]*
 		}
 	}
 	if len(replayed) != len(want) || len(s.List(podKind.GroupKind(), "")) != len(want) || len(s.byUID) != len(want) {
-		t.Fatalf("%d were told, %d are there, %d by UID; want %d", len(replayed), len(s.List(podKind.GroupKind(), "")), len(s.byUID), len(want))
+		t.Fatalf("%d replayed, %d stored, %d by UID; want %d", len(replayed), len(s.List(podKind.GroupKind(), "")), len(s.byUID), len(want))
 	}
 	for kind, n := range s.Counts() {
 		if n != len(want) {
@@ -145,7 +145,7 @@ func TestUnchangedObjectsAreNotReported(t *testing.T) {
 		t.Errorf("%d changes", changes)
 	}
 	if s.Get(schema.GroupKind{Kind: "Other"}, "ns", "a") != nil || s.List(schema.GroupKind{Kind: "Other"}, "") != nil {
-		t.Error("found what is not there")
+		t.Error("found an object that does not exist")
 	}
 }
 
@@ -153,6 +153,6 @@ func TestUID(t *testing.T) {
 	a, b := compactUID("8a7d1c2e-0000-4000-8000-0123456789ab"), compactUID("8a7d1c2e-0000-4000-8000-0123456789ac")
 	x, again, y := compactUID("x"), compactUID("x"), compactUID("y")
 	if a == b || x == y || x != again {
-		t.Error("UIDs are mixed up")
+		t.Error("UIDs collide")
 	}
 }

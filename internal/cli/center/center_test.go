@@ -21,7 +21,7 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// statusJSON is what a center says, in its own words.
+// statusJSON returns a response of the center.
 func statusJSON(t *testing.T, extra ...httpapi.Informer) []byte {
 	t.Helper()
 	lastEvent := now.Add(-3 * time.Second)
@@ -34,7 +34,7 @@ func statusJSON(t *testing.T, extra ...httpapi.Informer) []byte {
 			{Resource: "pods", Version: "v1", State: "Live", Since: now.Add(-time.Hour), Objects: 4000, LastUpdate: &lastEvent, Events: 81000, Lists: 1, Disconnects: 2},
 			{Resource: "appstacks", Group: "apps.holdfast.dev", Version: "v1alpha1", State: "Live", Since: now.Add(-26 * time.Hour), Objects: 12, Lists: 1},
 			{Resource: "configmaps", Version: "v1", Namespace: "shop", State: "Live", Since: now.Add(-time.Minute), Objects: 3, Lists: 1},
-			{Resource: "gadgets", Group: "example.com", Version: "v1", State: "Forbidden", Since: now.Add(-time.Minute), Message: "the center may not list gadgets.example.com; give its ClusterRole this right"},
+			{Resource: "gadgets", Group: "example.com", Version: "v1", State: "Forbidden", Since: now.Add(-time.Minute), Message: "the center is not allowed to list gadgets.example.com; add this permission to its ClusterRole"},
 		}, extra...),
 	})
 	if err != nil {
@@ -68,15 +68,15 @@ func TestPrintStatus(t *testing.T) {
 	}
 }
 
-// What the center refuses is said in its words.
+// Errors contain the message of the center.
 func TestFetchErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		code       int
 		body, want string
 	}{
-		"forbidden": {403, `{"kind":"Error","reason":"Forbidden","message":"listing nodes is required to see the state of the center; ask a cluster administrator for that permission"}`,
-			"the application center answers 403: listing nodes is required to see the state of the center; ask a cluster administrator for that permission"},
-		"no center": {502, "<html>", "the application center answers 502: Bad Gateway"},
+		"forbidden": {403, `{"kind":"Error","reason":"Forbidden","message":"permission to list nodes is required to see the state of the center; ask a cluster administrator for it"}`,
+			"the application center responded with status 403: permission to list nodes is required to see the state of the center; ask a cluster administrator for it"},
+		"no center": {502, "<html>", "the application center responded with status 502: Bad Gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -95,7 +95,7 @@ func TestFetchErrors(t *testing.T) {
 		})
 	}
 	_, err := fetch(t.Context(), roundTripperFunc(func(*http.Request) (*http.Response, error) { return nil, errors.New("no pod is ready") }))
-	if err == nil || !strings.HasSuffix(err.Error(), "ask the application center: no pod is ready") {
+	if err == nil || !strings.HasSuffix(err.Error(), "get the status of the application center: no pod is ready") {
 		t.Errorf("got %v", err)
 	}
 }

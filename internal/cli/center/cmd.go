@@ -1,7 +1,6 @@
-// Package center is the verb center: what the application center follows, and how that goes.
+// Package center implements kubectl holdfast center, which prints the status of the application center.
 //
-// Safety rule: it only reads, and repeats what the center says of itself. What the center does not
-// hear of is said to be so, and ends with another exit code.
+// Safety rule: it only reads. Informers that are not up to date are reported and change the exit code.
 package center
 
 import (
@@ -24,23 +23,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/portforward"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	cli.Output
 	portforward.Flags
 }
 
-// Command is the verb.
+// Command returns the center command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "center",
-		Short: "Show what the application center follows, and how that goes",
-		Long: `Show what the application center follows, and how that goes: every informer with its state, how many
-objects it has and how often its stream broke, and the clients that follow.
+		Short: "Show the informers of the application center",
+		Long: `Show the informers of the application center with their state, their number of objects and how often
+their watch was disconnected, and the number of connected clients.
 
-The center shows its state to those who may list nodes. The exit code is 2 when an informer is neither
-Live nor Forbidden: what the center may not read is for whoever gives it rights to decide.`,
+You need permission to list nodes. The exit code is 2 if an informer is neither Live nor Forbidden.
+Forbidden is not an error, because the permissions of the center are a choice of the administrator.`,
 		Example: `  kubectl holdfast center
   kubectl holdfast center --pod holdfast-center-5b4888b74b-vrvw9 -o wide`,
 		Args:              cobra.NoArgs,
@@ -57,8 +56,8 @@ Live nor Forbidden: what the center may not read is for whoever gives it rights 
 	return cmd
 }
 
-// centerStatus is what is shown to people of what the center says. A center of another version may say
-// more, which programs get to see as well.
+// centerStatus has the fields of the center's response that the table shows. Machine-readable output has
+// all fields, including those of other versions.
 type centerStatus struct {
 	Version      string     `json:"version"`
 	Started      time.Time  `json:"started"`
@@ -104,7 +103,7 @@ type informer struct {
 }
 
 func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) error {
-	done := cli.Progress(errOut, "Asking the application center")
+	done := cli.Progress(errOut, "Connecting to the application center")
 	t, transport, err := o.Open(ctx, env)
 	if err != nil {
 		done()
@@ -120,9 +119,9 @@ func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) 
 }
 
 const (
-	// requestTimeout is how long the center may take.
+	// requestTimeout limits the request to the center.
 	requestTimeout = 15 * time.Second
-	// maxResponseBytes is more than any center has to say.
+	// maxResponseBytes limits the size of the response.
 	maxResponseBytes = 64 << 20
 )
 
@@ -134,12 +133,12 @@ func fetch(ctx context.Context, transport http.RoundTripper) ([]byte, error) {
 	}
 	response, err := client.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("ask the application center: %w", errors.Unwrap(err)) // not at what address
+		return nil, fmt.Errorf("get the status of the application center: %w", errors.Unwrap(err)) // without the internal URL
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes))
 	if err != nil {
-		return nil, fmt.Errorf("read what the application center says: %w", err)
+		return nil, fmt.Errorf("read the response of the application center: %w", err)
 	}
 	if response.StatusCode == http.StatusOK {
 		return body, nil
@@ -150,14 +149,14 @@ func fetch(ctx context.Context, transport http.RoundTripper) ([]byte, error) {
 	if json.Unmarshal(body, &failure) != nil || failure.Message == "" {
 		failure.Message = http.StatusText(response.StatusCode)
 	}
-	return nil, fmt.Errorf("the application center answers %d: %s", response.StatusCode, failure.Message)
+	return nil, fmt.Errorf("the application center responded with status %d: %s", response.StatusCode, failure.Message)
 }
 
-// printAndCheck prints what the center said, and says how the verb ends.
+// printAndCheck prints the response of the center. It returns ErrNotReady if an informer is not healthy.
 func (o *options) printAndCheck(body []byte, pod string, now time.Time, out cli.Terminal) error {
 	var status centerStatus
 	if err := json.Unmarshal(body, &status); err != nil {
-		return fmt.Errorf("read what the application center says: %w; is it of the version of this plugin? kubectl holdfast doctor looks", err)
+		return fmt.Errorf("decode the response of the application center: %w; kubectl holdfast doctor compares the versions", err)
 	}
 	if o.IsMachineReadable() {
 		all := map[string]any{}
@@ -185,21 +184,27 @@ const stateLive, stateForbidden = "Live", "Forbidden"
 
 func (o *options) print(status *centerStatus, pod string, now time.Time, out cli.Terminal) {
 	fmt.Fprintf(out, "Pod %s, version %s, up for %s\n", pod, status.Version, collect.Age(status.Started, now))
-	fmt.Fprintf(out, "%s, %s of history, %s\n", pluralize(status.Applications, "application"), pluralize(status.History, "entry"), pluralize(status.Hub.Clients, "client"))
+	fmt.Fprintf(out, "%s, %s, %s\n",
+		pluralize(status.Applications, "application"), pluralize(status.History, "history entry"), pluralize(status.Hub.Clients, "client"))
 	if q := status.Queue; q.Waiting > 0 {
-		fmt.Fprintf(out, "%s to be looked at, since %.1f s\n", pluralize(q.Waiting, "application"), q.OldestSeconds)
+		fmt.Fprintf(out, "%s queued, the oldest for %.1f s\n", pluralize(q.Waiting, "application"), q.OldestSeconds)
 	}
 	if o.Format == cli.FormatWide {
-		fmt.Fprintf(out, "%d looks at applications, %.2f ms each, the longest %.0f ms\n", status.Queue.Inspections, 1000*status.Queue.InspectionSeconds/float64(max(status.Queue.Inspections, 1)), 1000*status.Queue.LongestInspectionSeconds)
-		fmt.Fprintf(out, "%d deliveries, %d snapshots, %d resumed, %d too slow; %d token reviews, %d access reviews, %d answered from memory; heap %s, %d goroutines\n",
+		fmt.Fprintf(out, "%d inspections of applications, %.2f ms on average, %.0f ms at most\n",
+			status.Queue.Inspections, 1000*status.Queue.InspectionSeconds/float64(max(status.Queue.Inspections, 1)),
+			1000*status.Queue.LongestInspectionSeconds)
+		fmt.Fprintf(out,
+			"%d deliveries, %d snapshots, %d resumed streams, %d slow streams closed; "+
+				"%d token reviews and %d access reviews sent, %d results cached; heap %s, %d goroutines\n",
 			status.Hub.Deliveries, status.Hub.Snapshots, status.Hub.Resumed, status.Hub.ClosedSlow, status.Access.TokenReviews, status.Access.AccessReviews, status.Access.Cached,
 			resource.NewQuantity(int64(status.HeapBytes)>>20<<20, resource.BinarySI), status.Goroutines) //nolint:gosec // fits
 	}
 	fmt.Fprintln(out)
-	table := cli.Table{Columns: []string{"RESOURCE", "NAMESPACE", "STATE", "OBJECTS", "EVENTS", "LISTS", "CUTS", "SINCE", "WHY"}, StackLastColumn: true}
+	table := cli.Table{Columns: []string{"RESOURCE", "NAMESPACE", "STATE", "OBJECTS", "EVENTS", "LISTS",
+		"DISCONNECTS", "SINCE", "MESSAGE"}, StackLastColumn: true}
 	if o.Format == cli.FormatWide {
 		table.Columns = slices.Insert(table.Columns, 1, "VERSION")
-		table.Columns = slices.Insert(table.Columns, 9, "HEARD")
+		table.Columns = slices.Insert(table.Columns, 9, "LAST EVENT")
 	}
 	stateColumn := slices.Index(table.Columns, "STATE")
 	for _, i := range status.Informers {
@@ -233,7 +238,7 @@ func (o *options) print(status *centerStatus, pod string, now time.Time, out cli
 	table.Print(out)
 }
 
-// pluralize says how many there are of something.
+// pluralize formats a number with a noun.
 func pluralize(n int, noun string) string {
 	switch {
 	case n == 1:

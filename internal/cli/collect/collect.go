@@ -1,9 +1,8 @@
-// Package collect reads what belongs to one application: first the application, its children
-// and pods, and then only what may tell why something is not ready.
+// Package collect reads the objects of one application: first the application, its children and pods,
+// then only objects that can explain why something is not ready.
 //
-// Safety rule: it never lists what is not needed. A namespace may have thousands of objects
-// that are none of ours, so every list is by our labels, everything else by name, and the
-// number of requests has a bound.
+// Safety rule: reads are bounded, because a namespace can have thousands of other objects. Lists use
+// the labels of Holdfast, other objects are read by name, and the number of requests is limited.
 package collect
 
 import (
@@ -30,33 +29,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// MaxRequests is how many requests it takes at most to look at an application, those that
-// found it included.
+// MaxRequests is the maximum number of requests per application, including the requests that find it.
 const MaxRequests = 19
 
-// maxRounds is how often what was found is asked what would tell more.
+// maxRounds is the maximum number of rounds in which evidence is read for the causes found so far.
 const maxRounds = 3
 
-// Result is what was seen.
+// Result is the collected state of an application.
 type Result struct {
 	inspect.View
-	// Unread says what could not be read, and why.
+	// Unread lists the objects that could not be read, with the reason.
 	Unread []string
-	// Objects are those that were read.
+	// Objects are the objects that were read.
 	Objects []runtime.Object
 }
 
-// Application looks at an application. whole also reads what only a tree shows.
-func Application(ctx context.Context, c client.Client, app application.Application, forTree bool, now time.Time) (Result, error) {
-	l := &collector{client: c, app: app, owner: application.Owner(app), specs: application.Components(app), requestsLeft: MaxRequests - len(application.Kinds), requested: map[string]bool{}, missingRefs: map[string][]explain.Ref{}}
-	l.components = desired.Build(l.owner, l.specs, desired.ClusterState{})
+// Application reads an application. If forTree is set, it also reads objects that only a tree shows.
+func Application(ctx context.Context, c client.Client, app appkind.Application, forTree bool, now time.Time) (Result, error) {
+	l := &collector{client: c, app: app, owner: appkind.Owner(app), requestsLeft: MaxRequests - len(appkind.Builtin), requested: map[string]bool{}, missingRefs: map[string][]explain.Ref{}}
+	if l.discovered = appkind.Of(app).Discovered; l.discovered {
+		l.requestsLeft -= 2 // the CRD list and the application itself
+	}
+	l.components = appkind.Observe(app, nil)
 	if err := l.readChildren(ctx, forTree); err != nil {
 		return Result{}, err
 	}
@@ -71,19 +72,20 @@ func Application(ctx context.Context, c client.Client, app application.Applicati
 	return Result{View: v, Unread: slices.Compact(l.unread), Objects: l.objects}, nil
 }
 
-// collector collects.
+// collector reads the objects of one application.
 type collector struct {
 	client     client.Client
-	app        application.Application
+	app        appkind.Application
 	owner      desired.Owner
-	specs      []appsapi.Component
 	components []desired.Component
+	// discovered is set for kinds of other operators.
+	discovered bool
 
-	// requestsLeft is how many requests may follow, and asked are those that were made.
+	// requestsLeft is the remaining number of requests, requested the keys of those sent.
 	requestsLeft int
 	requested    map[string]bool
 
-	mu          sync.Mutex // of what answers add to
+	mu          sync.Mutex // guards the fields below
 	objects     []runtime.Object
 	missingRefs map[string][]explain.Ref
 	listedKinds []string
@@ -92,16 +94,16 @@ type collector struct {
 
 func (l *collector) buildView(now time.Time) inspect.View {
 	in := inspect.Input{
-		App: l.app, Kind: l.owner.Kind, Status: l.app.ApplicationStatus(), Components: l.components,
+		App: l.app, Kind: l.owner.Kind, Owner: l.owner, Status: l.app.ApplicationStatus(), Components: l.components,
 		Objects: l.objects, MissingRefs: l.missingRefs, CompleteKinds: l.listedKinds, Now: now,
 	}
-	if s, ok := l.app.(interface{ StackStatus() *appsapi.StackStatus }); ok {
+	if s, ok := l.app.(appkind.Stack); ok {
 		in.Stack = s.StackStatus()
 	}
 	return inspect.Evaluate(in)
 }
 
-// childLists are the kinds of children.
+// childLists creates a list for each kind of child.
 var childLists = map[schema.GroupVersionKind]func() client.ObjectList{
 	desired.KindDeployment:  func() client.ObjectList { return &appsv1.DeploymentList{} },
 	desired.KindStatefulSet: func() client.ObjectList { return &appsv1.StatefulSetList{} },
@@ -118,10 +120,10 @@ var childLists = map[schema.GroupVersionKind]func() client.ObjectList{
 	},
 }
 
-// readChildren reads what the application consists of. Without it there is nothing to say, so
-// its errors end the look; a kind that the caller may not read is only missed.
+// readChildren reads the children and pods of the application. Kinds that the caller cannot read are
+// recorded as unread; other errors are returned.
 func (l *collector) readChildren(ctx context.Context, forTree bool) error {
-	ownerLabels := client.MatchingLabels{appsapi.LabelOwnerUID: string(l.owner.UID)}
+	ownerLabels := client.MatchingLabels{l.owner.Keys.OwnerUID: string(l.owner.UID)}
 	instanceLabels := client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelInstance: l.owner.Name}
 	group, ctx := errgroup.WithContext(ctx)
 	read := func(list client.ObjectList, labels client.MatchingLabels) {
@@ -129,7 +131,7 @@ func (l *collector) readChildren(ctx context.Context, forTree bool) error {
 		group.Go(func() error { return l.list(ctx, list, client.InNamespace(l.owner.Namespace), labels) })
 	}
 	for kind, list := range childLists {
-		if l.hasChildKind(kind) {
+		if l.mayHaveChildKind(kind) {
 			read(list(), ownerLabels)
 		}
 	}
@@ -137,45 +139,48 @@ func (l *collector) readChildren(ctx context.Context, forTree bool) error {
 	if forTree {
 		read(&appsv1.ReplicaSetList{}, instanceLabels)
 	}
-	if slices.ContainsFunc(l.components, func(c desired.Component) bool { return c.Data != nil }) {
+	if l.discovered || slices.ContainsFunc(l.components, func(c desired.Component) bool { return c.Data != nil }) {
 		read(&corev1.PersistentVolumeClaimList{}, instanceLabels)
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	// Data that was found again keeps its names.
-	var retained []desired.RetainedObject
-	for _, obj := range l.objects {
-		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok {
-			retained = append(retained, desired.RetainedObject{ID: desired.ID{Kind: desired.KindClaim, Name: claim.Name}, Object: claim, Claim: claim})
-		}
-	}
-	if len(retained) > 0 {
-		l.components = desired.Build(l.owner, l.specs, desired.ClusterState{Retained: retained})
-	}
+	l.components = appkind.Observe(l.app, l.objects)
 	l.objects = slices.DeleteFunc(l.objects, l.isForeign)
 	return nil
 }
 
-// isForeign says whether a pod, or what made it, is of another application: one of another
-// kind may have the same name. Nothing is asked about it.
+// isForeign reports whether a pod or ReplicaSet belongs to an application of another kind with the same
+// name.
 func (l *collector) isForeign(obj runtime.Object) bool {
 	switch o := obj.(type) {
 	case *corev1.Pod, *appsv1.ReplicaSet:
-		workload := o.(client.Object).GetLabels()[appsapi.LabelWorkload]
+		workload := o.(client.Object).GetLabels()[l.owner.Keys.Workload]
 		return !slices.ContainsFunc(l.components, func(c desired.Component) bool { return c.WorkloadID == workload })
 	}
 	return false
 }
 
-// hasChildKind says whether a component has a child of a kind.
+// mayHaveChildKind reports whether the application can have children of a kind. The status of kinds of
+// other operators names only the workloads.
+func (l *collector) mayHaveChildKind(kind schema.GroupVersionKind) bool {
+	if !l.discovered {
+		return l.hasChildKind(kind)
+	}
+	if kind == desired.KindJob || kind == desired.KindCronJob {
+		return len(l.components) == 0 || slices.ContainsFunc(l.components, func(c desired.Component) bool { return c.Type == appsapi.ComponentJob })
+	}
+	return true
+}
+
+// hasChildKind reports whether a component has a child of a kind.
 func (l *collector) hasChildKind(kind schema.GroupVersionKind) bool {
 	return slices.ContainsFunc(l.components, func(c desired.Component) bool {
 		return slices.ContainsFunc(c.Children, func(child desired.Child) bool { return child.Kind == kind })
 	})
 }
 
-// list reads a list and keeps what is in it.
+// list reads a list and stores its objects.
 func (l *collector) list(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	gvk, err := apiutil.GVKForObject(list, l.client.Scheme())
 	if err != nil {
@@ -183,6 +188,9 @@ func (l *collector) list(ctx context.Context, list client.ObjectList, opts ...cl
 	}
 	kind := strings.TrimSuffix(gvk.Kind, "List")
 	err = l.client.List(ctx, list, opts...)
+	if l.discovered && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
+		return nil // an optional kind that is not installed has no children
+	}
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		l.recordUnread(kind, err)
 		return nil
@@ -203,7 +211,7 @@ func (l *collector) list(ctx context.Context, list client.ObjectList, opts ...cl
 func (l *collector) recordUnread(kind string, err error) {
 	reason := err.Error()
 	if apierrors.IsForbidden(err) {
-		reason = "you may not read them"
+		reason = "no permission to read"
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,15 +5,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect/wire"
 )
 
-// Document is a look for programs.
+// Document is the machine-readable form of a Result.
 type Document struct {
 	cli.Header       `json:",inline"`
 	wire.Application `json:",inline"`
-	// Unread is what could not be read.
-	Unread []string `json:"missed,omitempty"`
+	// Unread lists the objects that could not be read.
+	Unread []string `json:"unread,omitempty"`
 }
 
-// Document is the look for programs, as an answer of a kind.
+// Document returns the result as a document of the given kind.
 func (l Result) Document(kind string) Document {
 	return Document{Header: cli.NewHeader(kind), Application: wire.NewApplication(l.View, nil), Unread: l.Unread}
 }

@@ -16,21 +16,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// request is one more request, and what makes it the same as another.
+// request is a request for evidence. Requests with the same key are sent once.
 type request struct {
 	key string
 	run func(context.Context) error
 }
 
-// readEvidence reads what may tell why something is not ready, as far as the number of requests
-// allows, and says whether it read anything.
+// readEvidence reads objects that can explain why something is not ready, within the request limit. It
+// reports whether it sent any request.
 func (l *collector) readEvidence(ctx context.Context, v inspect.View) bool {
 	if v.Health == health.Healthy && v.Ready && !l.hasChildKind(desired.KindIngress) {
 		return false
@@ -51,11 +50,11 @@ func (l *collector) readEvidence(ctx context.Context, v inspect.View) bool {
 			return nil
 		})
 	}
-	_ = group.Wait() // what cannot be read is missed, and said
+	_ = group.Wait() // errors are recorded as unread
 	return requested
 }
 
-// evidenceRequests are the requests that would tell more, the most telling first.
+// evidenceRequests returns the requests that can explain more, the most useful first.
 func (l *collector) evidenceRequests(v inspect.View) []request {
 	var pods, claims, nodes, network []request
 	for _, obj := range slices.Clone(l.objects) {
@@ -98,7 +97,8 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// mountRequests looks for what a pod that does not start is made of and may not exist.
+// mountRequests returns requests for the claims, Secrets and ConfigMaps of a pod that never started: they
+// may not exist.
 func (l *collector) mountRequests(pod *corev1.Pod) []request {
 	var out []request
 	neverStarted := !slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
@@ -107,11 +107,11 @@ func (l *collector) mountRequests(pod *corev1.Pod) []request {
 	if !neverStarted {
 		return nil
 	}
-	workload := pod.Labels[appsapi.LabelWorkload]
+	workload := pod.Labels[l.owner.Keys.Workload]
 	for _, v := range pod.Spec.Volumes {
 		switch {
 		case v.PersistentVolumeClaim != nil && !l.hasClaim(v.PersistentVolumeClaim.ClaimName):
-			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName, Labels: map[string]string{appsapi.LabelWorkload: workload}}}
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName, Labels: map[string]string{l.owner.Keys.Workload: workload}}}
 			out = append(out, l.getRequest("PersistentVolumeClaim", claim))
 		case v.Secret != nil && (v.Secret.Optional == nil || !*v.Secret.Optional):
 			out = append(out, l.existsRequest(workload, explain.Ref{Kind: "Secret", Name: v.Secret.SecretName}))
@@ -129,16 +129,16 @@ func (l *collector) hasClaim(claim string) bool {
 	})
 }
 
-// getRequest reads one object. It keeps the label of the workload that asked for it, so that it is
-// found where it is used.
+// getRequest reads one object and adds the label of the workload that uses it, so that the object is
+// assigned to the workload.
 func (l *collector) getRequest(kind string, obj client.Object) request {
-	workload := obj.GetLabels()[appsapi.LabelWorkload]
+	workload := obj.GetLabels()[l.owner.Keys.Workload]
 	return request{kind + " " + obj.GetName(), func(ctx context.Context) error {
 		if err := l.client.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if workload != "" && obj.GetLabels()[appsapi.LabelWorkload] == "" {
-			labels := map[string]string{appsapi.LabelWorkload: workload}
+		if workload != "" && obj.GetLabels()[l.owner.Keys.Workload] == "" {
+			labels := map[string]string{l.owner.Keys.Workload: workload}
 			for k, v := range obj.GetLabels() {
 				labels[k] = v
 			}
@@ -160,12 +160,12 @@ func (l *collector) addObject(obj client.Object) error {
 	return nil
 }
 
-// listRequest reads the objects of a kind of which a cluster has few.
+// listRequest reads all objects of a kind. It is for kinds with few objects per cluster.
 func (l *collector) listRequest(kind string, list client.ObjectList) request {
 	return request{kind, func(ctx context.Context) error { return l.list(ctx, list) }}
 }
 
-// endpointsRequest reads whom a Service leads to.
+// endpointsRequest reads the EndpointSlices of a Service.
 func (l *collector) endpointsRequest(s *corev1.Service) request {
 	return request{"EndpointSlice " + s.Name, func(ctx context.Context) error {
 		list := &discoveryv1.EndpointSliceList{}
@@ -179,7 +179,7 @@ func (l *collector) endpointsRequest(s *corev1.Service) request {
 	}}
 }
 
-// existsRequest asks whether there is a ConfigMap or Secret. Its content is none of our business.
+// existsRequest checks whether a ConfigMap or Secret exists. It reads metadata only.
 func (l *collector) existsRequest(workload string, ref explain.Ref) request {
 	return request{ref.Kind + " " + ref.Name, func(ctx context.Context) error {
 		m := &metav1.PartialObjectMetadata{}
@@ -199,13 +199,13 @@ func (l *collector) existsRequest(workload string, ref explain.Ref) request {
 	}}
 }
 
-// maxExplainedObjects is of how many objects that are explained already the events are read, too.
+// maxExplainedObjects is the number of objects with a known cause whose events are also read.
 const maxExplainedObjects = 2
 
-// maxEventsPerObject is how many events of an object are read: more only repeat themselves.
+// maxEventsPerObject limits the events that are read per object.
 const maxEventsPerObject = 100
 
-// eventsRequest reads what was said about an object.
+// eventsRequest reads the events of an object.
 func (l *collector) eventsRequest(o explain.ObjectRef) request {
 	return request{"Event " + o.Kind + "/" + o.Name, func(ctx context.Context) error {
 		list := &corev1.EventList{}

@@ -16,25 +16,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// ReadRules reads health rules from a file; "" means none.
+// ReadRules reads health rules from a file. An empty name returns no rules.
 func ReadRules(file string) (*health.Rules, error) {
 	if file == "" {
 		return nil, nil
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("%w; give the path of a file with health rules", err)
+		return nil, fmt.Errorf("%w; specify a file with health rules", err)
 	}
 	var rules []health.Rule
 	if err := yaml.UnmarshalStrict(content, &rules); err != nil {
-		return nil, fmt.Errorf("%s: %w; it is a list of rules with group, kind and expressions", file, err)
+		return nil, fmt.Errorf("%s: %w; the file must contain a list of rules with group, kind and expressions", file, err)
 	}
 	compiled, err := health.CompileRules(rules)
 	if err != nil {
@@ -43,17 +42,7 @@ func ReadRules(file string) (*health.Rules, error) {
 	return compiled, nil
 }
 
-// IsForeignKind says whether arguments name an object of a kind that is none of ours.
-func IsForeignKind(args []string) bool {
-	resourceArg, _, slash := strings.Cut(strings.Join(args, "/"), "/")
-	if !slash {
-		return false
-	}
-	_, err := application.KindByAlias(resourceArg)
-	return err != nil
-}
-
-// Object looks at an object of any kind, by what it says itself.
+// Object reads an object of any kind and evaluates its status.
 func Object(ctx context.Context, env *cli.Env, args []string, rules *health.Rules, now time.Time) (Result, error) {
 	resourceArg, name, _ := strings.Cut(strings.Join(args, "/"), "/")
 	namespace, err := env.Namespace()
@@ -92,22 +81,22 @@ func Object(ctx context.Context, env *cli.Env, args []string, rules *health.Rule
 	return l, nil
 }
 
-// restMapping finds the resource that people mean by a word: its name, plural, short name or
-// kind, with or without its group.
+// restMapping finds a resource by its plural, singular or short name or by its kind, with or without the
+// group.
 func restMapping(env *cli.Env, resourceArg string) (*meta.RESTMapping, error) {
 	mapper, err := env.Getter.ToRESTMapper()
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server which kinds it knows: %w", err)
+		return nil, fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
 	resource, group, _ := strings.Cut(strings.ToLower(resourceArg), ".")
 	kind, err := mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
 	if err != nil {
-		return nil, fmt.Errorf("the cluster knows no kind %q; kubectl api-resources lists those there are", resourceArg)
+		return nil, fmt.Errorf("kind %q not found in the cluster; kubectl api-resources lists the available kinds", resourceArg)
 	}
 	return mapper.RESTMapping(kind.GroupKind(), kind.Version)
 }
 
-// addEvents adds what was said about the object as evidence.
+// addEvents adds the events of the object as evidence.
 func (l *Result) addEvents(ctx context.Context, c client.Client) {
 	var list corev1.EventList
 	err := c.List(ctx, &list, client.InNamespace(l.Namespace), client.Limit(maxEventsPerObject),

@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// FromArgs looks at the application that the arguments of a verb name.
+// FromArgs reads the application that the arguments name.
 func FromArgs(ctx context.Context, env *cli.Env, errOut io.Writer, args []string, forTree bool) (Result, error) {
 	namespace, err := env.Namespace()
 	if err != nil {
 		return Result{}, err
 	}
-	defer cli.Progress(errOut, fmt.Sprintf("Looking at namespace %s", namespace))()
+	defer cli.Progress(errOut, fmt.Sprintf("Reading namespace %s", namespace))()
 	c, app, err := env.ResolveApplication(ctx, args)
 	if err != nil {
 		return Result{}, err

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// PrintTitle prints the first line about an application: its name, and how it is. Where it
-// is too long for the terminal, the components have a line of their own.
+// PrintTitle prints the name and state of an application. If the line is too long for the terminal, the
+// component summary is printed on a second line.
 func (l Result) PrintTitle(out cli.Terminal, now time.Time) {
 	state, color := "READY", cli.ColorGood
 	switch {
@@ -24,14 +24,14 @@ func (l Result) PrintTitle(out cli.Terminal, now time.Time) {
 	case !l.Ready:
 		state, color = "NOT READY", cli.ColorBad
 	case l.Health == health.Degraded:
-		state, color = "READY, with trouble,", cli.ColorWarning
+		state, color = "READY, DEGRADED", cli.ColorWarning
 	}
 	name := l.Name
 	if l.Namespace != "" {
 		name = l.Namespace + "/" + name
 	}
 	title := func() string { return fmt.Sprintf("%s %s  %s %s", l.Kind, name, state, Age(l.Since, now)) }
-	if len(l.Components) == 0 { // of a kind that is none of ours
+	if len(l.Components) == 0 { // an object of another kind
 		if l.Health == health.Unknown {
 			state, color = "UNKNOWN", cli.StyleDim
 		}
@@ -46,7 +46,7 @@ func (l Result) PrintTitle(out cli.Terminal, now time.Time) {
 	fmt.Fprintln(out, out.Colorize(color, title())+separator+summary)
 }
 
-// componentSummary is how many components are ready. One that is suspended and runs is.
+// componentSummary counts the ready components. A suspended component counts if its pods are ready.
 func (l Result) componentSummary() string {
 	ready, unknown := 0, 0
 	for _, c := range l.Components {
@@ -62,13 +62,13 @@ func (l Result) componentSummary() string {
 		text = fmt.Sprintf("%d of %d pods ready", l.Components[0].Ready, l.Components[0].Desired)
 	}
 	if unknown > 0 {
-		text += fmt.Sprintf(", %d not looked at", unknown)
+		text += fmt.Sprintf(", %d not checked", unknown)
 	}
 	return text
 }
 
-// ReadyPods is how many pods of a component are ready, of how many; a dash where none are wanted
-// all the time, or nothing is there that would tell.
+// ReadyPods returns the ready and desired pods of a component, such as 1/2. It returns a dash for jobs
+// and for components that do not run.
 func ReadyPods(c inspect.Component) string {
 	runs := c.Health == health.Healthy || c.Health == health.Suspended
 	if c.Desired == 0 && (c.Type == appsapi.ComponentJob || !runs) {
@@ -77,7 +77,7 @@ func ReadyPods(c inspect.Component) string {
 	return fmt.Sprintf("%d/%d", c.Ready, c.Desired)
 }
 
-// TrimSubject is a message about an object without the name of it, which stands beside it.
+// TrimSubject removes the name of the object from a message that is printed next to the name.
 func TrimSubject(message, kind, namespace, name string) string {
 	for _, subject := range []string{fmt.Sprintf("%s %s/%s ", kind, namespace, name), fmt.Sprintf("%s %s ", kind, name)} {
 		if rest, ok := strings.CutPrefix(message, subject); ok {
@@ -87,7 +87,7 @@ func TrimSubject(message, kind, namespace, name string) string {
 	return message
 }
 
-// PrintUnread prints what could not be read: the kinds that have the same reason together.
+// PrintUnread prints the kinds that could not be read, grouped by reason.
 func (l Result) PrintUnread(out cli.Terminal) {
 	var reasons []string
 	kinds := map[string][]string{}
@@ -99,7 +99,7 @@ func (l Result) PrintUnread(out cli.Terminal) {
 		kinds[reason] = append(kinds[reason], kind)
 	}
 	for _, reason := range reasons {
-		for i, line := range cli.Wrap(fmt.Sprintf("not looked at: %s: %s", strings.Join(kinds[reason], ", "), reason), max(out.Width-2, 0)) {
+		for i, line := range cli.Wrap(fmt.Sprintf("not checked: %s (%s)", strings.Join(kinds[reason], ", "), reason), max(out.Width-2, 0)) {
 			if i > 0 {
 				line = "  " + line
 			}
@@ -108,7 +108,7 @@ func (l Result) PrintUnread(out cli.Terminal) {
 	}
 }
 
-// Age is how long ago something was, as kubectl says it.
+// Age formats the time since t as kubectl does.
 func Age(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -116,7 +116,7 @@ func Age(t, now time.Time) string {
 	return duration.HumanDuration(now.Sub(t))
 }
 
-// HealthColor is what a health looks like.
+// HealthColor returns the color of a health status.
 func HealthColor(h health.Status) string {
 	switch h {
 	case health.Healthy:

@@ -1,7 +1,7 @@
-// Package completion is the verb completion: what a shell needs to complete verbs, flags and
-// the names of applications.
+// Package completion implements kubectl holdfast completion, which prints completion scripts for shells
+// and for kubectl.
 //
-// Safety rule: it prints a script and changes no file.
+// Safety rule: it prints a script and does not change files.
 package completion
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// KubectlScript is what kubectl calls to complete the words of a plugin. It has no other way.
+// KubectlScript is the program that kubectl runs to complete the arguments of the plugin.
 const KubectlScript = `#!/bin/sh
 exec kubectl holdfast __complete "$@"
 `
 
-// generators make the script for each shell, which completes the program kubectl-holdfast.
+// generators write the completion script of each shell for the program kubectl-holdfast.
 var generators = map[string]func(root *cobra.Command, out io.Writer) error{
 	"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
 	"zsh":        func(root *cobra.Command, out io.Writer) error { return root.GenZshCompletion(out) },
@@ -29,24 +29,23 @@ var generators = map[string]func(root *cobra.Command, out io.Writer) error{
 	},
 }
 
-// shells are those that can be asked for, the usual way first.
+// shells are the supported shells, in the order of the help text.
 var shells = []string{"kubectl", "bash", "zsh", "fish", "powershell"}
 
-// Command is the verb.
+// Command returns the completion command.
 func Command() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion kubectl|bash|zsh|fish|powershell",
-		Short: "Print a script that completes verbs, flags and names",
-		Long: `Print a script that completes verbs, flags and the names of applications.
+		Short: "Print a shell completion script",
+		Long: `Print a script that completes commands, flags and the names of applications.
 
-For "kubectl holdfast", kubectl itself does it in every shell where its own completion is switched on
-(kubectl completion --help). It calls a program kubectl_complete-holdfast, which has to be somewhere in
-your PATH and does nothing but this:
+For "kubectl holdfast", enable the completion of kubectl (kubectl completion --help) and install a
+program named kubectl_complete-holdfast in your PATH, which kubectl runs:
 
   ` + strings.ReplaceAll(strings.TrimSpace(KubectlScript), "\n", "\n  ") + `
 
-"kubectl holdfast completion kubectl" prints it. For the program kubectl-holdfast, called by its own
-name, name your shell instead, and load what is printed.`,
+"kubectl holdfast completion kubectl" prints this program. For the program kubectl-holdfast, print and
+load the script of your shell.`,
 		Example: `  kubectl holdfast completion kubectl > ~/.local/bin/kubectl_complete-holdfast
   chmod +x ~/.local/bin/kubectl_complete-holdfast
 
@@ -55,7 +54,7 @@ name, name your shell instead, and load what is printed.`,
 		ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || generators[args[0]] == nil {
-				return fmt.Errorf("%q is no shell that is known; give one of %s", strings.Join(args, " "), strings.Join(shells, ", "))
+				return fmt.Errorf("shell %q is not supported; use one of: %s", strings.Join(args, " "), strings.Join(shells, ", "))
 			}
 			return generators[args[0]](cmd.Root(), cmd.OutOrStdout())
 		},

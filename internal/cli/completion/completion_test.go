@@ -33,12 +33,12 @@ func TestScriptsAreValid(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(got, want) {
-				t.Errorf("there is no %q in it", want)
+				t.Errorf("%q is missing", want)
 			}
 			program := map[string]string{"bash": "bash", "zsh": "zsh", "kubectl": "sh"}[shell]
 			path, err := exec.LookPath(program)
 			if program == "" || err != nil {
-				return // what is not installed cannot check it
+				return // the shell is not installed
 			}
 			check := exec.Command(path, "-n")
 			check.Stdin = strings.NewReader(got)
@@ -51,19 +51,19 @@ func TestScriptsAreValid(t *testing.T) {
 
 func TestUnknownShell(t *testing.T) {
 	for _, args := range [][]string{{"completion"}, {"completion", "tcsh"}, {"completion", "bash", "zsh"}} {
-		const want = " is no shell that is known; give one of kubectl, bash, zsh, fish, powershell"
+		const want = " is not supported; use one of: kubectl, bash, zsh, fish, powershell"
 		if _, err := execute(t, args...); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v: got %v", args, err)
 		}
 	}
 }
 
-// Words that need no cluster.
+// Commands, shells and conditions are completed without a cluster.
 func TestCompletionWithoutCluster(t *testing.T) {
 	for words, want := range map[string]string{
-		"rol":          "rollback\tGo back to an earlier spec of an application\n:4\n",
+		"rol":          "rollback\tRoll an application back to an earlier revision\n:4\n",
 		"completion f": "fish\n:4\n",
-		"wait --for d": "ready\nsuspended\ndeleted\nrevision=\n:4\n", // the shell chooses
+		"wait --for d": "ready\nsuspended\ndeleted\nrevision=\n:4\n", // the shell filters these
 	} {
 		got, err := execute(t, append([]string{"__complete"}, strings.Split(words, " ")...)...)
 		if err != nil {

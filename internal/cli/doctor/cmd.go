@@ -1,8 +1,8 @@
-// Package doctor is the verb doctor: is Holdfast installed, does the operator run, and may it
-// and the caller do what they need to.
+// Package doctor implements kubectl holdfast doctor, which checks the installation, the permissions of
+// the operator and the permissions of the caller.
 //
-// Safety rule: it only reads and asks who may do what. What it could not see is Unknown, never
-// fine.
+// Safety rule: it only reads and creates access reviews. Checks that could not be completed are Unknown,
+// never OK.
 package doctor
 
 import (
@@ -11,24 +11,24 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	output    cli.Output
 	namespace string
 }
 
-// Command is the verb.
+// Command returns the doctor command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the installation: kinds, operator, leader, center, policies, rights",
-		Long: `Check the installation: are the kinds there, does the operator run and lead, is the application
-center there and of the same version, are the policies in place, may the operator do what it must,
-and may you do what the verbs of this plugin need.
+		Short: "Check the installation, the operator's permissions and yours",
+		Long: `Check the installation: the CRDs, the operator and its leader election, the application center and its
+version, the admission policies, the permissions of the operator, and your permissions for the
+commands of this plugin.
 
-The exit code is 0 when all is fine, 2 when there is a problem and 1 when there is none but something
-could not be looked at.`,
+The exit code is 0 if all checks pass, 2 if a check finds a problem, and 1 if there are no problems but
+a check could not be completed.`,
 		Example: `  kubectl holdfast doctor
   kubectl holdfast doctor --operator-namespace platform -o wide`,
 		Args:              cobra.NoArgs,
@@ -41,6 +41,6 @@ could not be looked at.`,
 		},
 	}
 	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONPath)
-	cmd.Flags().StringVar(&o.namespace, "operator-namespace", cli.OperatorNamespace, "where the operator runs")
+	cmd.Flags().StringVar(&o.namespace, "operator-namespace", cli.OperatorNamespace, "Namespace of the operator")
 	return cmd
 }

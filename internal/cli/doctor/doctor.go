@@ -13,36 +13,36 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// Result is what a check found.
+// Result is the result of a check.
 type Result string
 
-// What a check found.
+// Results of a check.
 const (
 	OK      Result = "OK"
 	Problem Result = "PROBLEM"
 	Unknown Result = "UNKNOWN"
 )
 
-// Check is one thing that was looked at.
+// Check is a check with its result.
 type Check struct {
 	Name   string `json:"name"`
 	Result Result `json:"result"`
-	// Message is one sentence, and Fix what to do.
+	// Message describes the result, Fix the next step.
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
 }
 
-// Report is the answer for programs.
+// Report is the machine-readable output.
 type Report struct {
 	cli.Header `json:",inline"`
 	Checks     []Check `json:"checks"`
 }
 
-// requestTimeout is how long one question may take: an API server that does not answer is an answer.
+// requestTimeout limits each request, so that the checks end if the API server does not respond.
 const requestTimeout = 15 * time.Second
 
 func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) error {
-	done := cli.Progress(errOut, "Looking at the installation")
+	done := cli.Progress(errOut, "Checking the installation")
 	checks, err := RunChecks(ctx, env, o.namespace)
 	done()
 	if err != nil {
@@ -51,7 +51,7 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 	return printReport(o.output, checks, env.Terminal(out))
 }
 
-// RunChecks makes every check of an installation whose operator runs in a namespace.
+// RunChecks runs all checks. The operator is expected in operatorNamespace.
 func RunChecks(ctx context.Context, env *cli.Env, operatorNamespace string) ([]Check, error) {
 	callerNamespace, err := env.Namespace()
 	if err != nil {
@@ -72,7 +72,7 @@ func RunChecks(ctx context.Context, env *cli.Env, operatorNamespace string) ([]C
 	return e.checks, err
 }
 
-// printReport prints the report and says how it ended.
+// printReport prints the report and returns an error if a check failed or could not be completed.
 func printReport(o cli.Output, checks []Check, out cli.Terminal) error {
 	if o.IsMachineReadable() {
 		if err := o.Print(out, Report{Header: cli.NewHeader("DoctorReport"), Checks: checks}); err != nil {
@@ -89,16 +89,17 @@ func printReport(o cli.Output, checks []Check, out cli.Terminal) error {
 	case count[Problem] > 0:
 		return cli.ErrNotReady
 	case count[Unknown] > 0:
-		return fmt.Errorf("%d of %d checks could not be made; ask somebody with more rights to run this, or use --as", count[Unknown], len(checks))
+		return fmt.Errorf("%d of %d checks could not be completed; request more permissions, or use another user with --as",
+			count[Unknown], len(checks))
 	}
 	return nil
 }
 
-// Print shows checks to people.
+// Print prints checks as a table.
 func Print(checks []Check, wide bool, out cli.Terminal) {
-	table := cli.Table{Columns: []string{"CHECK", "RESULT", "WHAT"}}
+	table := cli.Table{Columns: []string{"CHECK", "RESULT", "MESSAGE"}}
 	if wide {
-		table.Columns = []string{"CHECK", "RESULT", "FIX", "WHAT"}
+		table.Columns = []string{"CHECK", "RESULT", "FIX", "MESSAGE"}
 	}
 	for _, c := range checks {
 		row := []string{c.Name, string(c.Result)}
@@ -121,33 +122,33 @@ func Print(checks []Check, wide bool, out cli.Terminal) {
 	table.Print(out)
 }
 
-// checker looks at one installation.
+// checker checks one installation.
 type checker struct {
 	env     *cli.Env
 	kube    kubernetes.Interface
 	dynamic dynamic.Interface
-	// operatorNamespace is the namespace of the operator, and caller that of the caller.
+	// operatorNamespace is the namespace of the operator, callerNamespace the current namespace.
 	operatorNamespace, callerNamespace string
 	operatorInfo                       operatorInfo
 	checks                             []Check
 }
 
-// operatorInfo is what is known about the operator.
+// operatorInfo is the configuration of the operator.
 type operatorInfo struct {
-	// serviceAccount is the name of its ServiceAccount; empty when there is no operator.
+	// serviceAccount is the name of its ServiceAccount. Empty: no operator was found.
 	serviceAccount string
-	// namespaces that it looks after; none means all.
+	// namespaces are the watched namespaces. Empty: all namespaces.
 	namespaces []string
-	// version is that of its image or label; empty when neither says it.
+	// version is its version label or image tag. Empty: unknown.
 	version string
-	// leaseNamespace is where its Lease is; empty when it elects no leader.
+	// leaseNamespace is the namespace of its Lease. Empty: leader election is disabled.
 	leaseNamespace string
 }
 
 func newChecker(config *rest.Config, env *cli.Env, operatorNamespace, callerNamespace string) (*checker, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w; choose another one with --kubeconfig or --context", err)
+		return nil, fmt.Errorf("read the kubeconfig: %w; use another one with --kubeconfig or --context", err)
 	}
 	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -156,12 +157,13 @@ func newChecker(config *rest.Config, env *cli.Env, operatorNamespace, callerName
 	return &checker{env: env, kube: kube, dynamic: dynamicClient, operatorNamespace: operatorNamespace, callerNamespace: callerNamespace}, nil
 }
 
-// runAll makes every check, from what everything else stands on to what is only convenient.
+// runAll runs all checks. Checks that others depend on come first.
 func (e *checker) runAll(ctx context.Context) error {
 	if err := e.checkAPIServer(); err != nil {
 		return err
 	}
 	e.checkCRDs(ctx)
+	e.checkDiscoveredKinds(ctx)
 	e.checkOperator(ctx)
 	e.checkLeader(ctx)
 	e.checkCenter(ctx)

@@ -28,14 +28,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// installation is a cluster with somebody who examines it.
+// installation is a cluster and the user who runs the doctor.
 type installation struct {
 	*testing.T
 	kube       kubernetes.Interface
 	kubeconfig string
 }
 
-// withConfig examines the cluster as a user.
+// withConfig returns the installation with another user.
 func (c installation) withConfig(config *rest.Config) installation {
 	c.Helper()
 	c.kubeconfig = filepath.Join(c.TempDir(), "kubeconfig")
@@ -70,7 +70,7 @@ func (c installation) runDoctor(args ...string) (map[string]doctor.Check, int) {
 	return checks, cli.ExitCode(err)
 }
 
-// expectFindings compares the checks that are not fine.
+// expectFindings compares the checks that are not OK.
 func (c installation) expectFindings(situation string, code int, want map[string]string) {
 	c.Helper()
 	checks, gotCode := c.runDoctor()
@@ -81,7 +81,7 @@ func (c installation) expectFindings(situation string, code int, want map[string
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" || gotCode != code || len(checks) != 11 {
-		c.Errorf("%s: exit code %d, want %d; %d checks, want 11; not fine (-want +got):\n%s", situation, gotCode, code, len(checks), diff)
+		c.Errorf("%s: exit code %d, want %d; %d checks, want 11; not OK (-want +got):\n%s", situation, gotCode, code, len(checks), diff)
 	}
 }
 
@@ -92,8 +92,7 @@ func (c installation) must(err error) {
 	}
 }
 
-// deploy makes a Deployment like that of the operator or the center, and its account. Nobody runs
-// its pods yet.
+// deploy creates the Deployment and ServiceAccount of the operator or center. Its pods do not run yet.
 func (c installation) deploy(name, tag string) {
 	c.Helper()
 	labels := map[string]string{"app": name}
@@ -110,7 +109,7 @@ func (c installation) deploy(name, tag string) {
 	c.must(err)
 }
 
-// startPods plays the pods, and waits for the operator's.
+// startPods starts the pod simulation and waits for the operator.
 func (c installation) startPods(config *rest.Config) {
 	c.Helper()
 	_, err := podsim.Start(c.Context(), config, podsim.WithBehavior(func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }))
@@ -118,7 +117,7 @@ func (c installation) startPods(config *rest.Config) {
 	c.waitReady("holdfast-operator", 1)
 }
 
-// waitReady waits for pods of a Deployment.
+// waitReady waits for the ready replicas of a Deployment.
 func (c installation) waitReady(name string, want int32) {
 	c.Helper()
 	gomega.NewWithT(c.T).Eventually(func() int32 {
@@ -141,7 +140,7 @@ func (c installation) replaceLease(holder string, renewed time.Time) {
 	c.must(err)
 }
 
-// TestDoctor installs Holdfast bit by bit, and then breaks it.
+// TestDoctor installs Holdfast step by step and then breaks it.
 func TestDoctor(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{})
 	kube, err := kubernetes.NewForConfig(plane.Config)
@@ -153,25 +152,25 @@ func TestDoctor(t *testing.T) {
 		"kind AppStack":           "PROBLEM CustomResourceDefinition appstacks.apps.holdfast.dev does not exist",
 		"kind AppService":         "PROBLEM CustomResourceDefinition appservices.apps.holdfast.dev does not exist",
 		"kind CloudManager":       "PROBLEM CustomResourceDefinition cloudmanagers.apps.holdfast.dev does not exist",
-		"operator":                "PROBLEM there is no Deployment holdfast-system/holdfast-operator",
-		"leader":                  "UNKNOWN not checked: no operator was found",
-		"policy keep-data":        "PROBLEM ValidatingAdmissionPolicy holdfast-keep-data does not exist: volumes and passwords can be deleted without a word of confirmation",
-		"policy requester-rights": "PROBLEM ValidatingAdmissionPolicy holdfast-requester-rights does not exist: whoever may write applications can have the operator make what they may not make themselves",
-		"operator's rights":       "UNKNOWN not checked: no operator was found",
+		"operator":                "PROBLEM Deployment holdfast-system/holdfast-operator not found",
+		"leader":                  "UNKNOWN not checked: operator not found",
+		"policy keep-data":        "PROBLEM ValidatingAdmissionPolicy holdfast-keep-data does not exist: volumes and passwords can be deleted without confirmation",
+		"policy requester-rights": "PROBLEM ValidatingAdmissionPolicy holdfast-requester-rights does not exist: anyone who can create applications can escalate privileges through the operator",
+		"operator permissions":    "UNKNOWN not checked: operator not found",
 	}
 	c.expectFindings("nothing installed", 2, missing)
 
 	operator.Install(t, plane)
 	c.deploy("operator", "v1.2.3")
-	gomega.NewWithT(t).Eventually(func() int32 { // or the Deployment itself is new to everybody
+	gomega.NewWithT(t).Eventually(func() int32 { // waits until the caches have the Deployment
 		d, err := kube.AppsV1().Deployments(operator.Namespace).Get(t.Context(), "holdfast-operator", metav1.GetOptions{})
 		c.must(err)
 		return d.Status.UpdatedReplicas
 	}, "60s", "50ms").Should(gomega.BeEquivalentTo(1))
 	c.replaceLease("pod-1", time.Now().Add(-2*time.Minute))
 	c.expectFindings("not started", 2, map[string]string{
-		"operator": "PROBLEM Deployment holdfast-system/holdfast-operator: 0 of 1 ready, image holdfast/operator:v1.2.3, 1 of the current version",
-		"leader":   "PROBLEM pod-1 has Lease holdfast-system/holdfast-operator and has not renewed it for 2m, so nothing is done for any application",
+		"operator": "PROBLEM Deployment holdfast-system/holdfast-operator: 0 of 1 ready, image holdfast/operator:v1.2.3, 1 updated",
+		"leader":   "PROBLEM pod-1 holds Lease holdfast-system/holdfast-operator but has not renewed it for 2m: applications are not reconciled",
 	})
 	c.startPods(plane.Config)
 	c.replaceLease("pod-1", time.Now())
@@ -188,7 +187,7 @@ func TestDoctor(t *testing.T) {
 	testUnprivilegedCaller(c, plane)
 }
 
-// testCenter come and go.
+// testCenter installs a center, upgrades it and removes it.
 func testCenter(c installation) {
 	c.Helper()
 	deployments := c.kube.AppsV1().Deployments(operator.Namespace)
@@ -202,12 +201,12 @@ func testCenter(c installation) {
 	c.expectFindings("with a center", 0, map[string]string{})
 	scale("0")
 	c.waitReady("holdfast-center", 0)
-	c.expectFindings("a center that is scaled to 0", 2, map[string]string{"center": "PROBLEM Deployment holdfast-system/holdfast-center is scaled to 0, so nobody can look at it"})
+	c.expectFindings("a center that is scaled to 0", 2, map[string]string{"center": "PROBLEM Deployment holdfast-system/holdfast-center is scaled to 0"})
 	_, err := deployments.Patch(c.Context(), "holdfast-center", "application/json-patch+json", []byte(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"holdfast/center:v1.1.0"}]`), metav1.PatchOptions{})
 	c.must(err)
 	scale("1")
 	c.waitReady("holdfast-center", 1)
-	c.expectFindings("an old center", 2, map[string]string{"center": "PROBLEM it is of version v1.1.0 and the operator of version v1.2.3: what it says about applications may be wrong"})
+	c.expectFindings("an old center", 2, map[string]string{"center": "PROBLEM the center has version v1.1.0 and the operator has version v1.2.3: application states in the center can be wrong"})
 	c.must(deployments.Delete(c.Context(), "holdfast-center", metav1.DeleteOptions{}))
 }
 
@@ -221,40 +220,40 @@ func testBrokenInstallation(c installation) {
 	_, err := admission.ValidatingAdmissionPolicyBindings().Patch(ctx, "holdfast-requester-rights", "application/merge-patch+json", []byte(`{"spec":{"validationActions":["Warn"]}}`), metav1.PatchOptions{})
 	c.must(err)
 	want := map[string]string{
-		"leader":                  "PROBLEM nobody holds Lease holdfast-system/holdfast-operator, so nothing is done for any application",
-		"policy keep-data":        "PROBLEM ValidatingAdmissionPolicyBinding holdfast-keep-data does not exist, so the policy does nothing: volumes and passwords can be deleted without a word of confirmation",
-		"policy requester-rights": "PROBLEM ValidatingAdmissionPolicyBinding holdfast-requester-rights does not say Deny, so nothing is refused: whoever may write applications can have the operator make what they may not make themselves",
-		"operator's rights":       "PROBLEM ServiceAccount holdfast-system/holdfast-operator may not create events in namespace holdfast-system, create leases.coordination.k8s.io in namespace holdfast-system, get leases.coordination.k8s.io in namespace holdfast-system, patch events in namespace holdfast-system and 1 more",
+		"leader":                  "PROBLEM Lease holdfast-system/holdfast-operator has no holder: applications are not reconciled",
+		"policy keep-data":        "PROBLEM ValidatingAdmissionPolicyBinding holdfast-keep-data does not exist, so the policy is not enforced: volumes and passwords can be deleted without confirmation",
+		"policy requester-rights": "PROBLEM ValidatingAdmissionPolicyBinding holdfast-requester-rights does not have action Deny, so the policy is not enforced: anyone who can create applications can escalate privileges through the operator",
+		"operator permissions":    "PROBLEM ServiceAccount holdfast-system/holdfast-operator cannot create events in namespace holdfast-system, create leases.coordination.k8s.io in namespace holdfast-system, get leases.coordination.k8s.io in namespace holdfast-system, patch events in namespace holdfast-system and 1 more",
 	}
 	c.expectFindings("broken", 2, want)
 	c.must(c.kube.CoordinationV1().Leases(operator.Namespace).Delete(ctx, "holdfast-operator", deleteOptions))
-	want["leader"] = "PROBLEM there is no Lease holdfast-system/holdfast-operator: no operator has ever led"
+	want["leader"] = "PROBLEM Lease holdfast-system/holdfast-operator not found: no operator has become the leader"
 	_, err = c.kube.AppsV1().Deployments(operator.Namespace).Patch(ctx, "holdfast-operator", "application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{})
 	c.must(err)
-	want["operator"] = "PROBLEM Deployment holdfast-system/holdfast-operator is scaled to 0, so nothing is done for any application"
+	want["operator"] = "PROBLEM Deployment holdfast-system/holdfast-operator is scaled to 0: applications are not reconciled"
 	c.expectFindings("scaled to 0", 2, want)
 }
 
-// testUnprivilegedCaller look with fewer rights.
+// testUnprivilegedCaller runs the doctor as a user with few permissions, and without an API server.
 func testUnprivilegedCaller(c installation, plane *controlplane.Plane) {
 	c.Helper()
 	config, err := plane.ConfigFor("jane")
 	c.must(err)
 	checks, code := c.withConfig(config).runDoctor()
 	if code != 2 {
-		c.Errorf("jane: exit code %d, want 2: she may not read pods", code)
+		c.Errorf("jane: exit code %d, want 2: she cannot read pods", code)
 	}
 	for name, want := range map[string]doctor.Check{
-		"kind AppStack":     {Result: doctor.OK, Message: "served as v1alpha1"},
-		"operator":          {Result: doctor.Unknown, Message: `not checked: deployments.apps "holdfast-operator" is forbidden: User "jane" cannot get resource "deployments" in API group "apps" in the namespace "holdfast-system"`},
-		"operator's rights": {Result: doctor.Unknown, Message: "not checked: you may not create subjectaccessreviews.authorization.k8s.io"},
+		"kind AppStack":        {Result: doctor.OK, Message: "served as v1alpha1"},
+		"operator":             {Result: doctor.Unknown, Message: `not checked: deployments.apps "holdfast-operator" is forbidden: User "jane" cannot get resource "deployments" in API group "apps" in the namespace "holdfast-system"`},
+		"operator permissions": {Result: doctor.Unknown, Message: "not checked: no permission to create subjectaccessreviews.authorization.k8s.io"},
 	} {
 		if got := checks[name]; got.Result != want.Result || got.Message != want.Message {
 			c.Errorf("jane, %s: got %+v, want %+v", name, got, want)
 		}
 	}
-	if got := checks["your rights"]; got.Result != doctor.Problem || !strings.HasPrefix(got.Message, "in namespace default you may not ") {
-		c.Errorf("jane, your rights: got %+v", got)
+	if got := checks["your permissions"]; got.Result != doctor.Problem || !strings.HasPrefix(got.Message, "in namespace default you cannot ") {
+		c.Errorf("jane, your permissions: got %+v", got)
 	}
 	unreachable := rest.CopyConfig(plane.Config)
 	unreachable.Host = "https://127.0.0.1:1"

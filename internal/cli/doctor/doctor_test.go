@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-// The rights that are asked for are those that an installation grants.
+// The checked permissions match the roles in config/rbac.
 func TestRequiredPermissionsMatchInstalledRoles(t *testing.T) {
 	content, err := os.ReadFile("../../../config/rbac/role.yaml")
 	if err != nil {
@@ -34,13 +34,13 @@ func TestRequiredPermissionsMatchInstalledRoles(t *testing.T) {
 		granted[role.Kind] = sortedAccess(role.Rules)
 	}
 	if diff := cmp.Diff(granted["ClusterRole"], sortedAccess(slices.Concat(applicationRules, clusterRules))); diff != "" {
-		t.Errorf("ClusterRole (-config/rbac +asked for):\n%s", diff)
+		t.Errorf("ClusterRole (-config/rbac +checked):\n%s", diff)
 	}
 	if diff := cmp.Diff(granted["Role"], sortedAccess(leaseNamespaceRules)); diff != "" {
-		t.Errorf("Role (-config/rbac +asked for):\n%s", diff)
+		t.Errorf("Role (-config/rbac +checked):\n%s", diff)
 	}
 	if len(granted["ClusterRole"]) < 50 || len(granted["Role"]) < 5 {
-		t.Errorf("config/rbac was not understood: %v", granted)
+		t.Errorf("config/rbac has too few permissions: %v", granted)
 	}
 }
 
@@ -78,8 +78,8 @@ func TestParseOperatorInfo(t *testing.T) {
 
 func TestPrintReport(t *testing.T) {
 	passed := Check{Name: "Kubernetes", Result: OK, Message: "v1.34.1"}
-	failed := Check{Name: "operator", Result: Problem, Message: "there is no Deployment holdfast-system/holdfast-operator", Fix: installHint}
-	unchecked := Check{Name: "leader", Result: Unknown, Message: "not checked: no operator was found", Fix: "see above"}
+	failed := Check{Name: "operator", Result: Problem, Message: "Deployment holdfast-system/holdfast-operator not found", Fix: installHint}
+	unchecked := Check{Name: "leader", Result: Unknown, Message: "not checked: operator not found", Fix: "see above"}
 	cases := map[string]struct {
 		checks []Check
 		format string
@@ -103,6 +103,6 @@ func TestPrintReport(t *testing.T) {
 		})
 	}
 	if err := printReport(cli.Output{}, []Check{passed, unchecked}, cli.Terminal{Writer: &bytes.Buffer{}}); errors.Is(err, cli.ErrNotReady) {
-		t.Error("what could not be looked at is no problem")
+		t.Error("a check that could not be completed counts as a problem")
 	}
 }

@@ -11,41 +11,44 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// installHint is the fix for most of it.
+// installHint is the fix for missing parts of the installation.
 const installHint = "install it: kubectl apply -f dist/install.yaml (docs/user/install.md)"
 
-// addUnknown is the check of something that may not be looked at.
+// addUnknown adds a check that could not be completed.
 func (e *checker) addUnknown(name string, err error) {
-	fix := "ask for the right to read it"
+	fix := "request permission to read it"
 	if !apierrors.IsForbidden(err) {
 		fix = "try again"
 	}
 	e.add(name, Unknown, "not checked: "+err.Error(), fix)
 }
 
-// minKubernetesMinor is the first version of Kubernetes that we are made for.
+// minKubernetesMinor is the oldest supported minor version of Kubernetes.
 const minKubernetesMinor = 34
 
-// checkAPIServer asks for the version. Who does not get that far cannot look at anything.
+// checkAPIServer checks the Kubernetes version. Without the API server no other check is possible.
 func (e *checker) checkAPIServer() error {
 	v, err := e.kube.Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("reach the API server: %w; choose another cluster with --context or --kubeconfig", cli.WithHint(err))
+		return fmt.Errorf("reach the API server: %w; use another cluster with --context or --kubeconfig", cli.WithHint(err))
 	}
 	minor, err := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
 	if v.Major == "1" && err == nil && minor < minKubernetesMinor {
-		e.add("Kubernetes", Problem, fmt.Sprintf("%s is older than 1.%d, which nothing is tested with", v.GitVersion, minKubernetesMinor), "upgrade the cluster")
+		e.add("Kubernetes", Problem, fmt.Sprintf("%s is older than 1.%d, the oldest supported version",
+			v.GitVersion, minKubernetesMinor), "upgrade the cluster")
 		return nil
 	}
 	e.add("Kubernetes", OK, v.GitVersion, "")
@@ -54,17 +57,17 @@ func (e *checker) checkAPIServer() error {
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// checkCRDs looks at the definitions of our kinds.
+// checkCRDs checks the CRDs of Holdfast.
 func (e *checker) checkCRDs(ctx context.Context) {
-	served, _ := e.kube.Discovery().ServerResourcesForGroupVersion(appsapi.GroupVersion.String()) // none: not served
-	for _, k := range application.Kinds {
-		name, check := k.Aliases[0]+"."+appsapi.GroupName, "kind "+k.Name
+	served, _ := e.kube.Discovery().ServerResourcesForGroupVersion(appsapi.GroupVersion.String()) // an error means not served
+	for _, k := range appkind.Builtin {
+		name, check := k.Aliases[0]+"."+appsapi.GroupName, "kind "+k.Kind
 		crd, err := e.dynamic.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			e.add(check, Problem, fmt.Sprintf("CustomResourceDefinition %s does not exist", name), installHint)
 		case apierrors.IsForbidden(err):
-			// Everybody may ask what is served.
+			// Discovery needs no permission.
 			if served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Aliases[0] }) {
 				e.add(check, OK, "served as "+appsapi.GroupVersion.Version, "")
 			} else {
@@ -74,6 +77,26 @@ func (e *checker) checkCRDs(ctx context.Context) {
 			e.addUnknown(check, err)
 		default:
 			e.checkCRD(check, name, crd)
+		}
+	}
+}
+
+// checkDiscoveredKinds checks the CRDs of other operators. A caller without permission to list CRDs cannot
+// use these kinds, which is not a problem of the installation.
+func (e *checker) checkDiscoveredKinds(ctx context.Context) {
+	list, err := e.dynamic.Resource(crdResource).List(ctx, metav1.ListOptions{LabelSelector: appsapi.LabelApplicationKind + "=true"})
+	if err != nil {
+		return
+	}
+	for i := range list.Items {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &crd); err != nil {
+			continue
+		}
+		if k, err := appkind.FromCRD(&crd); err != nil {
+			e.add("kind "+crd.Spec.Names.Kind, Problem, err.Error(), fmt.Sprintf("remove its label %s", appsapi.LabelApplicationKind))
+		} else {
+			e.add("kind "+k.Name(), OK, "kind of another operator, read as "+k.Version, "")
 		}
 	}
 }
@@ -99,24 +122,27 @@ func (e *checker) checkCRD(check, name string, crd *unstructured.Unstructured) {
 	}
 	switch {
 	case !established:
-		e.add(check, Problem, fmt.Sprintf("CustomResourceDefinition %s is not Established: %s", name, reason), "look at it: kubectl describe crd "+name)
+		e.add(check, Problem, fmt.Sprintf("CustomResourceDefinition %s is not Established: %s",
+			name, reason), "inspect it: kubectl describe crd "+name)
 	case !slices.Contains(versions, appsapi.GroupVersion.Version):
-		e.add(check, Problem, fmt.Sprintf("CustomResourceDefinition %s serves %s and not %s", name, strings.Join(versions, ", "), appsapi.GroupVersion.Version), "use a plugin of the version of the operator")
+		e.add(check, Problem, fmt.Sprintf("CustomResourceDefinition %s serves %s but not %s",
+			name, strings.Join(versions, ", "), appsapi.GroupVersion.Version), "install the version of the plugin that matches the operator")
 	default:
 		e.add(check, OK, "Established, serves "+strings.Join(versions, ", "), "")
 	}
 }
 
-// checkOperator looks at the operator itself.
+// checkOperator checks the Deployment of the operator.
 func (e *checker) checkOperator(ctx context.Context) {
 	const check = "operator"
 	d, err := e.kube.AppsV1().Deployments(e.operatorNamespace).Get(ctx, cli.OperatorName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		e.add(check, Problem, fmt.Sprintf("there is no Deployment %s/%s", e.operatorNamespace, cli.OperatorName), "say where it is with --operator-namespace, or "+installHint)
+		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s not found",
+			e.operatorNamespace, cli.OperatorName), "specify its namespace with --operator-namespace, or "+installHint)
 		return
 	case err != nil:
-		e.operatorInfo = operatorInfo{serviceAccount: cli.OperatorName, leaseNamespace: e.operatorNamespace} // as it is installed
+		e.operatorInfo = operatorInfo{serviceAccount: cli.OperatorName, leaseNamespace: e.operatorNamespace} // the default installation
 		e.addUnknown(check, err)
 		return
 	}
@@ -126,12 +152,14 @@ func (e *checker) checkOperator(ctx context.Context) {
 		replicas = *d.Spec.Replicas
 	}
 	summary := fmt.Sprintf("%d of %d ready, image %s", d.Status.ReadyReplicas, replicas, cli.DeploymentImage(d))
-	hint := fmt.Sprintf("look at it: kubectl -n %s describe pods -l app.kubernetes.io/component=operator", e.operatorNamespace)
+	hint := fmt.Sprintf("inspect it: kubectl -n %s describe pods -l app.kubernetes.io/component=operator", e.operatorNamespace)
 	switch {
 	case replicas == 0:
-		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s is scaled to 0, so nothing is done for any application", e.operatorNamespace, d.Name), fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=1", e.operatorNamespace, d.Name))
+		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s is scaled to 0: applications are not reconciled",
+			e.operatorNamespace, d.Name), fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=1", e.operatorNamespace, d.Name))
 	case d.Status.ReadyReplicas == 0, d.Status.ObservedGeneration < d.Generation, d.Status.UpdatedReplicas < replicas:
-		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s: %s, %d of the current version", e.operatorNamespace, d.Name, summary, d.Status.UpdatedReplicas), hint)
+		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s: %s, %d updated",
+			e.operatorNamespace, d.Name, summary, d.Status.UpdatedReplicas), hint)
 	case d.Status.ReadyReplicas < replicas:
 		e.add(check, Problem, fmt.Sprintf("Deployment %s/%s: %s", e.operatorNamespace, d.Name, summary), hint)
 	default:
@@ -142,7 +170,7 @@ func (e *checker) checkOperator(ctx context.Context) {
 	}
 }
 
-// parseOperatorInfo finds out from its flags what the operator does.
+// parseOperatorInfo reads the configuration of the operator from its Deployment.
 func parseOperatorInfo(d *appsv1.Deployment) operatorInfo {
 	f := operatorInfo{serviceAccount: d.Spec.Template.Spec.ServiceAccountName, version: cli.DeploymentVersion(d), leaseNamespace: d.Namespace}
 	if f.serviceAccount == "" {
@@ -166,26 +194,27 @@ func parseOperatorInfo(d *appsv1.Deployment) operatorInfo {
 	return f
 }
 
-// leaseStaleAfter is after how long without a sign a leader counts as gone. It renews every second; the
-// clocks of this machine and of the cluster differ.
+// leaseStaleAfter is the age after which a Lease is stale. The leader renews it every second; the margin
+// allows for clock skew.
 const leaseStaleAfter = time.Minute
 
-// checkLeader looks at who leads.
+// checkLeader checks the leader election of the operator.
 func (e *checker) checkLeader(ctx context.Context) {
 	const check = "leader"
-	fix := fmt.Sprintf("look at the operator: kubectl -n %s logs deployment/%s", e.operatorNamespace, cli.OperatorName)
+	fix := fmt.Sprintf("check the operator: kubectl -n %s logs deployment/%s", e.operatorNamespace, cli.OperatorName)
 	switch {
 	case e.operatorInfo.serviceAccount == "":
-		e.add(check, Unknown, "not checked: no operator was found", "see above")
+		e.add(check, Unknown, "not checked: operator not found", "see above")
 		return
 	case e.operatorInfo.leaseNamespace == "":
-		e.add(check, OK, "none is elected: the operator runs with --leader-elect=false", "")
+		e.add(check, OK, "leader election is disabled (--leader-elect=false)", "")
 		return
 	}
 	lease, err := e.kube.CoordinationV1().Leases(e.operatorInfo.leaseNamespace).Get(ctx, cli.OperatorName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		e.add(check, Problem, fmt.Sprintf("there is no Lease %s/%s: no operator has ever led", e.operatorInfo.leaseNamespace, cli.OperatorName), fix)
+		e.add(check, Problem, fmt.Sprintf("Lease %s/%s not found: no operator has become the leader",
+			e.operatorInfo.leaseNamespace, cli.OperatorName), fix)
 		return
 	case err != nil:
 		e.addUnknown(check, err)
@@ -193,42 +222,45 @@ func (e *checker) checkLeader(ctx context.Context) {
 	}
 	holder, renewed := lease.Spec.HolderIdentity, lease.Spec.RenewTime
 	if holder == nil || *holder == "" || renewed == nil {
-		e.add(check, Problem, fmt.Sprintf("nobody holds Lease %s/%s, so nothing is done for any application", lease.Namespace, lease.Name), fix)
+		e.add(check, Problem, fmt.Sprintf("Lease %s/%s has no holder: applications are not reconciled", lease.Namespace, lease.Name), fix)
 		return
 	}
 	age := e.env.Now().Sub(renewed.Time)
 	if age > leaseStaleAfter {
-		e.add(check, Problem, fmt.Sprintf("%s has Lease %s/%s and has not renewed it for %s, so nothing is done for any application", *holder, lease.Namespace, lease.Name, duration.HumanDuration(age)), fix)
+		e.add(check, Problem, fmt.Sprintf("%s holds Lease %s/%s but has not renewed it for %s: applications are not reconciled",
+			*holder, lease.Namespace, lease.Name, duration.HumanDuration(age)), fix)
 		return
 	}
-	e.add(check, OK, *holder+" leads and renews its Lease", "")
+	e.add(check, OK, *holder+" is the leader and renews its Lease", "")
 }
 
-// requiredPolicies says what each policy is for.
+// requiredPolicies lists the policies and the risk without each of them.
 var requiredPolicies = []struct{ name, without string }{
-	{"holdfast-keep-data", "volumes and passwords can be deleted without a word of confirmation"},
-	{"holdfast-requester-rights", "whoever may write applications can have the operator make what they may not make themselves"},
+	{"holdfast-keep-data", "volumes and passwords can be deleted without confirmation"},
+	{"holdfast-requester-rights", "anyone who can create applications can escalate privileges through the operator"},
 }
 
-// checkPolicies looks at what the API server refuses for us.
+// checkPolicies checks the admission policies and their bindings.
 func (e *checker) checkPolicies(ctx context.Context) {
 	admission := e.kube.AdmissionregistrationV1()
 	for _, p := range requiredPolicies {
 		check := "policy " + strings.TrimPrefix(p.name, "holdfast-")
 		_, err := admission.ValidatingAdmissionPolicies().Get(ctx, p.name, metav1.GetOptions{})
 		binding, bindingErr := admission.ValidatingAdmissionPolicyBindings().Get(ctx, p.name, metav1.GetOptions{})
-		const fix = "kubectl apply -k config/policy, or leave it out knowingly (docs/user/install.md)"
+		const fix = "install the policies: kubectl apply -k config/policy (docs/user/install.md describes how to run without them)"
 		switch {
 		case apierrors.IsNotFound(err):
 			e.add(check, Problem, fmt.Sprintf("ValidatingAdmissionPolicy %s does not exist: %s", p.name, p.without), fix)
 		case apierrors.IsNotFound(bindingErr):
-			e.add(check, Problem, fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not exist, so the policy does nothing: %s", p.name, p.without), fix)
+			e.add(check, Problem, fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not exist, so the policy is not enforced: %s",
+				p.name, p.without), fix)
 		case err != nil || bindingErr != nil:
 			e.addUnknown(check, errors.Join(err, bindingErr))
 		case !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny):
-			e.add(check, Problem, fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not say Deny, so nothing is refused: %s", p.name, p.without), fix)
+			e.add(check, Problem, fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not have action Deny, so the policy is not enforced: %s",
+				p.name, p.without), fix)
 		default:
-			e.add(check, OK, "in place, refuses", "")
+			e.add(check, OK, "installed and enforced", "")
 		}
 	}
 }

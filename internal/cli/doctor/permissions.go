@@ -14,17 +14,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 )
 
-// Verbs that come together.
+// Common sets of verbs.
 var (
 	writeVerbs = []string{"create", "delete", "get", "list", "patch", "watch"}
 	readVerbs  = []string{"get", "list", "watch"}
 )
 
-// applicationRules are the rights that the operator needs where applications are. A test holds them
-// against config/rbac: those that are installed may have been changed.
+// applicationRules are the permissions that the operator requires in the namespaces of applications. A
+// test compares them with config/rbac. They are not read from the cluster, where roles may have been edited.
 var applicationRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "services"}, Verbs: writeVerbs},
 	{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"delete", "get", "list", "patch", "watch"}},
@@ -43,7 +43,7 @@ var applicationRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"policy"}, Resources: []string{"poddisruptionbudgets"}, Verbs: writeVerbs},
 }
 
-// clusterRules are those that belong to no namespace, and athome those where its Lease is.
+// clusterRules are the cluster-scoped permissions, leaseNamespaceRules those in the namespace of the Lease.
 var (
 	clusterRules = []rbacv1.PolicyRule{
 		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
@@ -56,7 +56,8 @@ var (
 	}
 )
 
-// accessAttributes are whether each right of some rules is there in a namespace; "" is all of them.
+// accessAttributes returns an access review for each permission of the rules. An empty namespace means
+// all namespaces.
 func accessAttributes(namespace string, rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 	var out []authorizationv1.ResourceAttributes
 	for _, r := range rules {
@@ -72,15 +73,15 @@ func accessAttributes(namespace string, rules []rbacv1.PolicyRule) []authorizati
 	return out
 }
 
-// maxConcurrentReviews is how many questions are asked at the same time.
+// maxConcurrentReviews limits concurrent access reviews.
 const maxConcurrentReviews = 16
 
-// denied asks all questions and returns those with the answer no, sorted.
+// denied runs all access reviews and returns the denied permissions, sorted.
 func denied(ctx context.Context, attributes []authorizationv1.ResourceAttributes, isAllowed func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) ([]string, error) {
 	var mutex sync.Mutex
 	var out []string
-	// Who may not ask is told so once; questions that are under way are not broken off, which
-	// client-go would complain about.
+	// The first review finds out whether the caller can create reviews at all. Canceling concurrent
+	// reviews instead would make client-go log warnings.
 	if len(attributes) > 0 {
 		if _, err := isAllowed(ctx, &attributes[0]); err != nil {
 			return nil, err
@@ -120,7 +121,7 @@ func describeAccess(a *authorizationv1.ResourceAttributes) string {
 	return text
 }
 
-// abbreviate are the first few of many.
+// abbreviate joins the first items of a list.
 func abbreviate(list []string) string {
 	const maxListed = 4
 	if len(list) <= maxListed {
@@ -129,11 +130,11 @@ func abbreviate(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:maxListed], ", "), len(list)-maxListed)
 }
 
-// checkOperatorPermissions asks whether the operator may do what it must.
+// checkOperatorPermissions checks whether the operator has all required permissions.
 func (e *checker) checkOperatorPermissions(ctx context.Context) {
-	const check = "operator's rights"
+	const check = "operator permissions"
 	if e.operatorInfo.serviceAccount == "" {
-		e.add(check, Unknown, "not checked: no operator was found", "see above")
+		e.add(check, Unknown, "not checked: operator not found", "see above")
 		return
 	}
 	all := accessAttributes("", clusterRules)
@@ -159,20 +160,24 @@ func (e *checker) checkOperatorPermissions(ctx context.Context) {
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		e.add(check, Unknown, "not checked: you may not create subjectaccessreviews.authorization.k8s.io", "ask a cluster administrator to run this")
+		e.add(check, Unknown, "not checked: no permission to create subjectaccessreviews.authorization.k8s.io",
+			"ask a cluster administrator to run this")
 	case err != nil:
 		e.addUnknown(check, err)
 	case len(missing) > 0:
-		e.add(check, Problem, fmt.Sprintf("ServiceAccount %s/%s may not %s", e.operatorNamespace, e.operatorInfo.serviceAccount, abbreviate(missing)), "apply dist/install.yaml of its version again, which has its roles")
+		e.add(check, Problem, fmt.Sprintf("ServiceAccount %s/%s cannot %s",
+			e.operatorNamespace, e.operatorInfo.serviceAccount, abbreviate(missing)),
+			"reapply dist/install.yaml of the installed operator version, which contains the required roles")
 	default:
-		e.add(check, OK, fmt.Sprintf("ServiceAccount %s/%s has all %d that it needs", e.operatorNamespace, e.operatorInfo.serviceAccount, len(all)), "")
+		e.add(check, OK, fmt.Sprintf("ServiceAccount %s/%s has all %d required permissions",
+			e.operatorNamespace, e.operatorInfo.serviceAccount, len(all)), "")
 	}
 }
 
-// pluginRules are what the verbs of the plugin read.
+// pluginRules are the permissions that the commands of the plugin require.
 func pluginRules() []rbacv1.PolicyRule {
 	var resources []string
-	for _, k := range application.Kinds {
+	for _, k := range appkind.Builtin {
 		resources = append(resources, k.Aliases[0])
 	}
 	list := []string{"list"}
@@ -184,9 +189,9 @@ func pluginRules() []rbacv1.PolicyRule {
 	}
 }
 
-// checkCallerPermissions asks whether the caller may read what the verbs show.
+// checkCallerPermissions checks whether the caller has the permissions that the commands require.
 func (e *checker) checkCallerPermissions(ctx context.Context) {
-	const check = "your rights"
+	const check = "your permissions"
 	all := accessAttributes(e.callerNamespace, pluginRules())
 	missing, err := denied(ctx, all, func(ctx context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: a}}
@@ -203,8 +208,9 @@ func (e *checker) checkCallerPermissions(ctx context.Context) {
 		for i := range missing {
 			missing[i] = strings.TrimSuffix(missing[i], " in namespace "+e.callerNamespace)
 		}
-		e.add(check, Problem, fmt.Sprintf("in namespace %s you may not %s, which verbs of this plugin need", e.callerNamespace, abbreviate(missing)), "ask for the right, or use another user with --as or --context")
+		e.add(check, Problem, fmt.Sprintf("in namespace %s you cannot %s, which commands of this plugin require",
+			e.callerNamespace, abbreviate(missing)), "request the permission, or use another user with --as or --context")
 	default:
-		e.add(check, OK, fmt.Sprintf("in namespace %s you may read everything that applications consist of", e.callerNamespace), "")
+		e.add(check, OK, fmt.Sprintf("in namespace %s you can read all objects of applications", e.callerNamespace), "")
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// TestFindsSameReferencesAsCenter holds that the center, which asks view.References, and the plugin, which also has
-// to say where something is named, find the same: one goes through types, the other through
-// fields.
+// TestFindsSameReferencesAsCenter compares the plugin, which searches unstructured fields, with the center,
+// which uses the typed inspect.References.
 func TestFindsSameReferencesAsCenter(t *testing.T) {
 	var typed batchv1.CronJob
 	var fields map[string]any

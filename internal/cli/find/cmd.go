@@ -1,8 +1,7 @@
-// Package find is the verb find: it says which applications use an image, a Secret, a
-// ConfigMap or a node, and in which field.
+// Package find implements kubectl holdfast find, which finds the applications that use an image, a
+// Secret, a ConfigMap or a node.
 //
-// Safety rule: it reads the children that have pods, and pods only when a node is asked for.
-// It never reads a Secret or a ConfigMap: the name is all it needs.
+// Safety rule: it reads workloads, and pods only for --node. It never reads a Secret or a ConfigMap.
 package find
 
 import (
@@ -15,25 +14,25 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	query
 	allNamespaces, noHeaders bool
 	output                   cli.Output
 }
 
-// Command is the verb.
+// Command returns the find command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "find [--image TEXT] [--secret NAME] [--configmap NAME] [--node NAME] [-l SELECTOR]",
 		Short: "Find the applications that use an image, a Secret, a ConfigMap or a node",
-		Long: `Find the applications that use an image, a Secret, a ConfigMap or a node, and say in which
-field of which object. Several conditions are all to be met by one object; with --node this
-is a pod, otherwise what pods are made from. Of an image any part of its name is enough;
-other names are given in full. -l is about the labels of these objects.
+		Long: `Find the applications that use an image, a Secret, a ConfigMap or a node, with the object and the field
+that refer to it. If you combine flags, one object must match all of them: a pod with --node, otherwise
+a workload. --image matches any part of an image name; other names must match completely. -l selects
+by the labels of these objects.
 
-No Secret and no ConfigMap is read.`,
+The command does not read Secrets or ConfigMaps.`,
 		Example: `  kubectl holdfast find --image nginx:1.20 -A
   kubectl holdfast find --secret shop-tls
   kubectl holdfast find --node worker-3 -A -o name
@@ -47,23 +46,23 @@ No Secret and no ConfigMap is read.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.image, "image", "", "a part of the name of an image")
-	f.StringVar(&o.secret, "secret", "", "the name of a Secret")
-	f.StringVar(&o.configMap, "configmap", "", "the name of a ConfigMap")
-	f.StringVar(&o.node, "node", "", "the name of a node")
-	f.StringVarP(&o.labels, "selector", "l", "", "labels of the objects, as in kubectl get")
-	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
-	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the names of the columns")
+	f.StringVar(&o.image, "image", "", "Part of an image name")
+	f.StringVar(&o.secret, "secret", "", "Name of a Secret")
+	f.StringVar(&o.configMap, "configmap", "", "Name of a ConfigMap")
+	f.StringVar(&o.node, "node", "", "Name of a node")
+	f.StringVarP(&o.labels, "selector", "l", "", "Label selector, for example app.kubernetes.io/component=db")
+	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Search all namespaces")
+	f.BoolVar(&o.noHeaders, "no-headers", false, "Omit the header row")
 	o.output.AddFlag(f, cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatJSONPath)
 	return cmd
 }
 
 func (o options) validate() error {
 	if o.query == (query{}) {
-		return errors.New("nothing to look for; say what with --image, --secret, --configmap, --node or -l")
+		return errors.New("no search criteria specified; use --image, --secret, --configmap, --node or -l")
 	}
 	if _, err := labels.Parse(o.labels); err != nil {
-		return fmt.Errorf("selector %q: %w; one looks like app.kubernetes.io/component=db", o.labels, err)
+		return fmt.Errorf("selector %q: %w; use a selector such as app.kubernetes.io/component=db", o.labels, err)
 	}
 	return o.output.Validate()
 }

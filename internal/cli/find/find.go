@@ -17,16 +17,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
 	"github.com/holdfast-dev/holdfast/internal/cli"
+	"github.com/holdfast-dev/holdfast/internal/kubeclient"
 )
 
-// Usage is an object of an application that uses what was looked for.
+// Usage is an object of an application that matches the query.
 type Usage struct {
-	Namespace   string                   `json:"namespace"`
-	Application application.ComponentRef `json:"application"`
-	Object      appsapi.ObjectReference  `json:"object"`
-	Matches     []Match                  `json:"found"`
+	Namespace   string                  `json:"namespace"`
+	Application kubeclient.ComponentRef `json:"application"`
+	Object      appsapi.ObjectReference `json:"object"`
+	Matches     []Match                 `json:"matches"`
 }
 
 func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) error {
@@ -41,28 +41,28 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 		}
 		scope = "namespace " + namespace
 	}
-	done := cli.Progress(errOut, "Looking through the applications of "+scope)
+	done := cli.Progress(errOut, "Searching the applications in "+scope)
 	uses, err := o.find(ctx, c, namespace)
 	done()
 	if err != nil {
 		return err
 	}
 	if len(uses) == 0 && !o.output.IsMachineReadable() {
-		hint := "; -A looks in all namespaces"
+		hint := "; use -A to search all namespaces"
 		if o.allNamespaces {
 			hint = ""
 		}
-		fmt.Fprintf(errOut, "no application of %s uses %s%s\n", scope, o.query, hint)
+		fmt.Fprintf(errOut, "no application in %s uses %s%s\n", scope, o.query, hint)
 		return nil
 	}
 	return o.print(env.Terminal(out), uses)
 }
 
-// String names what is looked for.
+// String describes the query.
 func (q query) String() string {
 	var parts []string
 	for _, p := range []struct{ what, value string }{
-		{"an image with ", q.image}, {"Secret ", q.secret}, {"ConfigMap ", q.configMap}, {"Node ", q.node}, {"labels ", q.labels},
+		{"an image matching ", q.image}, {"Secret ", q.secret}, {"ConfigMap ", q.configMap}, {"Node ", q.node}, {"labels ", q.labels},
 	} {
 		if p.value != "" {
 			parts = append(parts, p.what+p.value)
@@ -71,19 +71,19 @@ func (q query) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// kindsToList are those that have to be read.
+// kindsToList returns the kinds that can match the query.
 func (q query) kindsToList() []schema.GroupVersionKind {
 	if q.node != "" {
 		return []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Pod")}
 	}
 	if q.secret != "" && q.image == "" && q.configMap == "" {
-		// A certificate is used by an Ingress, which has no pods.
-		return append(slices.Clip(application.WorkloadKinds), networkingv1.SchemeGroupVersion.WithKind("Ingress"))
+		// Ingresses refer to TLS Secrets.
+		return append(slices.Clip(kubeclient.WorkloadKinds), networkingv1.SchemeGroupVersion.WithKind("Ingress"))
 	}
-	return application.WorkloadKinds
+	return kubeclient.WorkloadKinds
 }
 
-// find returns what meets the query in a namespace, or in all.
+// find returns the matches in a namespace. An empty namespace means all namespaces.
 func (q query) find(ctx context.Context, c client.Reader, namespace string) ([]Usage, error) {
 	inNamespace := client.InNamespace(namespace)
 	opts := []client.ListOption{inNamespace, q.selector()}
@@ -116,7 +116,7 @@ func (q query) find(ctx context.Context, c client.Reader, namespace string) ([]U
 	return uses, nil
 }
 
-// selector is that of our objects and of the flag, which was checked.
+// selector combines the managed-by label with the selector of the flag, which is already validated.
 func (q query) selector() client.ListOption {
 	s := labels.SelectorFromSet(labels.Set{appsapi.LabelManagedBy: appsapi.ManagedBy})
 	if userSelector, err := labels.Parse(q.labels); err == nil {
@@ -127,7 +127,7 @@ func (q query) selector() client.ListOption {
 }
 
 func (q query) list(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, opts []client.ListOption) ([]Usage, error) {
-	objects, err := application.ListAll(ctx, c, func() client.ObjectList {
+	objects, err := kubeclient.ListAll(ctx, c, func() client.ObjectList {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		return list
@@ -139,7 +139,7 @@ func (q query) list(ctx context.Context, c client.Reader, kind schema.GroupVersi
 	for _, object := range objects {
 		o, ok := object.(*unstructured.Unstructured)
 		if !ok {
-			return nil, fmt.Errorf("listed a %T", object)
+			return nil, fmt.Errorf("unexpected list item of type %T", object)
 		}
 		if matches, ok := q.match(o.Object); ok {
 			uses = append(uses, Usage{Namespace: o.GetNamespace(), Application: locate(o), Object: appsapi.ObjectReference{Kind: kind.Kind, Name: o.GetName()}, Matches: matches})
@@ -148,25 +148,26 @@ func (q query) list(ctx context.Context, c client.Reader, kind schema.GroupVersi
 	return uses, nil
 }
 
-// locate is where a child belongs. A pod knows only the name of its workload, which stands
-// in for the component until resolvePodComponents.
-func locate(o *unstructured.Unstructured) application.ComponentRef {
-	p := application.ComponentRefOf(o)
+// locate returns the component of a child. Pods have only the name of their workload, which
+// resolvePodComponents replaces with the component.
+func locate(o *unstructured.Unstructured) kubeclient.ComponentRef {
+	p := kubeclient.ComponentRefOf(o)
 	if o.GetKind() == "Pod" {
-		p.Component = application.WorkloadKeyOf(o).ID
+		p.Component = kubeclient.WorkloadKeyOf(o).ID
 	}
 	return p
 }
 
-// resolvePodComponents says of which component pods are. A workload that is gone by now cannot.
+// resolvePodComponents finds the components of pods. The component stays empty if the workload was
+// deleted.
 func resolvePodComponents(ctx context.Context, c client.Reader, uses []Usage, inNamespace client.InNamespace) error {
-	workloads, err := application.ComponentsByWorkload(ctx, c, inNamespace)
+	workloads, err := kubeclient.ComponentsByWorkload(ctx, c, inNamespace)
 	if err != nil {
 		return cli.WithHint(err)
 	}
 	for i := range uses {
 		u := &uses[i]
-		if place, ok := workloads[application.WorkloadKey{Namespace: u.Namespace, ID: u.Application.Component}]; ok {
+		if place, ok := workloads[kubeclient.WorkloadKey{Namespace: u.Namespace, ID: u.Application.Component}]; ok {
 			u.Application = place
 		} else {
 			u.Application.Component = ""

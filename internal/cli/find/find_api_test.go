@@ -49,7 +49,7 @@ expose: {hostnames: [shop.example.com], ingressClassName: nginx, tls: {secretNam
 
 func TestFind(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs an API server: make test-api runs it")
+		t.Skip("requires an API server; run make test-api")
 	}
 	s := harness.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{})
 	w := s.NewWorld(t)
@@ -75,7 +75,7 @@ func TestFind(t *testing.T) {
 	t.Run("reads", f.testRequests)
 }
 
-// fixture is a person who looks for something.
+// fixture runs the command as a user.
 type fixture struct {
 	*harness.World
 	kubeconfig string
@@ -108,8 +108,8 @@ func (f *fixture) testOutput(t *testing.T) {
 		"both.txt":         {args: []string{"--secret", "token", "--configmap", "extra"}},
 		"labels.txt":       {args: []string{"-l", "app.kubernetes.io/component in (db,front)"}},
 		"labelled.txt":     {args: []string{"--secret", "token", "-l", "app.kubernetes.io/instance=front"}},
-		"nobody.txt":       {args: []string{"--configmap", "nobody"}},
-		"nobody.json":      {args: []string{"--configmap", "nobody", "-o", "json"}},
+		"none.txt":         {args: []string{"--configmap", "nobody"}},
+		"none.json":        {args: []string{"--configmap", "nobody", "-o", "json"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func (f *fixture) testOutput(t *testing.T) {
 	}
 }
 
-// The names of pods are chance.
+// Pod names are random.
 func (f *fixture) testNodes(t *testing.T) {
 	var pods corev1.PodList
 	f.Expect(f.List(t.Context(), &pods, client.InNamespace(f.NS))).To(Succeed())
@@ -146,7 +146,7 @@ func (f *fixture) testRequests(t *testing.T) {
 	cases := map[string]struct{ args, want []string }{
 		"image":  {[]string{"--image", "x"}, []string{"cronjobs", "deployments", "jobs", "statefulsets"}},
 		"secret": {[]string{"--secret", "token"}, []string{"cronjobs", "deployments", "ingresses", "jobs", "statefulsets"}},
-		"node":   {[]string{"--node", "nobody"}, []string{"pods"}},
+		"node":   {[]string{"--node", "unused"}, []string{"pods"}},
 	}
 	for name, tc := range cases {
 		var got []string

@@ -1,27 +1,29 @@
 package find
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/objdiff"
 )
 
-// query is what is looked for. All that is set is to be met by one object.
+// query is the search. An object must match all fields that are set.
 type query struct {
 	image, secret, configMap, node, labels string
 }
 
-// Match is one field that uses what is looked for.
+// Match is a field that matches the query.
 type Match struct {
 	// Reference is the image, or the kind and name of the object.
-	Reference string `json:"uses"`
-	// Path is where that is said.
+	Reference string `json:"reference"`
+	// Path is the path of the field.
 	Path string `json:"path"`
 }
 
-// The keys under which pods, and Ingresses, name a Secret or a ConfigMap. A key alone is
-// followed by the name itself, others by an object that has it as this field.
+// The keys of pods and Ingresses that refer to a Secret or ConfigMap. The value is the field with the
+// name, or empty if the key itself has the name.
 var (
 	secretKeys = map[string]string{
 		"secretKeyRef": "name", "secretRef": "name", "nodePublishSecretRef": "name", "imagePullSecrets": "name",
@@ -30,13 +32,13 @@ var (
 	configMapKeys = map[string]string{"configMapKeyRef": "name", "configMapRef": "name", "configMap": "name"}
 )
 
-// match is where an object meets the query; ok is false when it does not meet all of it. The
-// node and the labels are met already: the API server was asked for them.
+// match returns the matching fields. ok is false if the object does not match the whole query. Node and
+// labels match already, because the API server filtered by them.
 func (q query) match(object map[string]any) (matches []Match, ok bool) {
 	var s search
 	if q.image != "" {
 		s.image = q.image
-		s.walk("", "", object)
+		s.walk(nil, "", object)
 		if len(s.matches) == 0 {
 			return nil, false
 		}
@@ -49,7 +51,7 @@ func (q query) match(object map[string]any) (matches []Match, ok bool) {
 			continue
 		}
 		n := search{kind: named.kind, name: named.name, keys: named.keys}
-		n.walk("", "", object)
+		n.walk(nil, "", object)
 		if len(n.matches) == 0 {
 			return nil, false
 		}
@@ -58,13 +60,13 @@ func (q query) match(object map[string]any) (matches []Match, ok bool) {
 	if q.node != "" {
 		s.matches = append(s.matches, Match{"Node " + q.node, "spec.nodeName"})
 	}
-	if len(s.matches) == 0 { // the labels alone
+	if len(s.matches) == 0 { // a query by labels only
 		s.matches = append(s.matches, Match{q.labels, "metadata.labels"})
 	}
 	return s.matches, true
 }
 
-// search goes through an object for an image or for a name.
+// search searches an object for an image or a name.
 type search struct {
 	image      string
 	kind, name string
@@ -72,43 +74,47 @@ type search struct {
 	matches    []Match
 }
 
-// walk looks at a value that stands under a key, at a path. Only the spec says what is
-// used: the status of a pod repeats it, annotations may say anything.
-func (s *search) walk(path, key string, value any) {
+// walk searches the value of a key. It visits only the spec: the status repeats it, and annotations can
+// contain arbitrary text.
+func (s *search) walk(path objdiff.Path, key string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		if field, ok := s.keys[key]; ok && field != "" && v[field] == s.name {
-			s.matches = append(s.matches, Match{s.kind + " " + s.name, path + "." + field})
+			s.add(s.kind+" "+s.name, path.Field(field))
 		}
-		if key == "image" { // a volume that shows the content of one
-			s.walk(path+".reference", key, v["reference"])
+		if key == "image" { // an image volume
+			s.walk(path.Field("reference"), key, v["reference"])
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if path == "" && k != "spec" || k == "annotations" || k == "labels" {
+			if len(path) == 0 && k != "spec" || k == "annotations" || k == "labels" {
 				continue
 			}
-			s.walk(strings.TrimPrefix(path+"."+k, "."), k, v[k])
+			s.walk(path.Field(k), k, v[k])
 		}
 	case []any:
 		for i, item := range v {
-			s.walk(fmt.Sprintf("%s[%s]", path, itemKey(i, item)), key, item)
+			s.walk(path.Item(itemKey(i, item)), key, item)
 		}
 	case string:
 		if field, ok := s.keys[key]; ok && field == "" && v == s.name {
-			s.matches = append(s.matches, Match{s.kind + " " + s.name, path})
+			s.add(s.kind+" "+s.name, path)
 		}
 		if s.image != "" && key == "image" && strings.Contains(v, s.image) {
-			s.matches = append(s.matches, Match{v, path})
+			s.add(v, path)
 		}
 	}
 }
 
-// itemKey names an item of a list.
+func (s *search) add(reference string, at objdiff.Path) {
+	s.matches = append(s.matches, Match{reference, at.String()})
+}
+
+// itemKey returns the name of a list item, or its index.
 func itemKey(i int, item any) string {
 	if m, ok := item.(map[string]any); ok {
 		if name, ok := m["name"].(string); ok {
-			return "name=" + name
+			return name
 		}
 	}
-	return fmt.Sprint(i)
+	return strconv.Itoa(i)
 }

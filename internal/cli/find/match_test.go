@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// allReferences names the image, the Secret and the ConfigMap in all ways that a pod has, and
-// in some that do not count.
+// allReferences refers to images, Secrets and ConfigMaps in all fields of a pod, and in fields that must
+// be ignored.
 const allReferences = `
 metadata:
   annotations: {image: shop/web, secretName: s}
@@ -47,23 +47,23 @@ func TestQueryMatch(t *testing.T) {
 		query query
 		want  []Match // nil means that it does not match
 	}{
-		"an image": {query{image: "shop/web"}, []Match{
-			{"shop/web:1", pod + "containers[name=main].image"}, {"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"},
-			{"shop/web:3", pod + "volumes[name=files].image.reference"}}},
-		"a tag":         {query{image: ":2"}, []Match{{"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"}}},
-		"another image": {query{image: "shop/api"}, nil},
-		"a Secret": {query{secret: "s"}, []Match{
-			{"Secret s", pod + "containers[name=main].env[name=A].valueFrom.secretKeyRef.name"}, {"Secret s", pod + "containers[name=main].envFrom[0].secretRef.name"},
-			{"Secret s", pod + "imagePullSecrets[name=s].name"}, {"Secret s", pod + "volumes[name=s].secret.secretName"},
-			{"Secret s", pod + "volumes[name=p].projected.sources[0].secret.name"}, {"Secret s", pod + "volumes[name=csi].csi.nodePublishSecretRef.name"}}},
-		"a part of the name of a Secret": {query{secret: "othe"}, nil},
-		"a ConfigMap": {query{configMap: "c"}, []Match{
-			{"ConfigMap c", pod + "containers[name=main].env[name=B].valueFrom.configMapKeyRef.name"}, {"ConfigMap c", pod + "containers[name=main].envFrom[1].configMapRef.name"},
-			{"ConfigMap c", pod + "volumes[name=c].configMap.name"}, {"ConfigMap c", pod + "volumes[name=p].projected.sources[1].configMap.name"}}},
-		"two":          {query{image: ":2", secret: "other"}, []Match{{"registry.example.com/shop/web:2", pod + "initContainers[name=first].image"}, {"Secret other", pod + "imagePullSecrets[name=other].name"}}},
-		"one of two":   {query{image: ":2", secret: "nobody"}, nil},
-		"a node":       {query{node: "n"}, []Match{{"Node n", "spec.nodeName"}}},
-		"labels alone": {query{labels: "a=b"}, []Match{{"a=b", "metadata.labels"}}},
+		"image": {query{image: "shop/web"}, []Match{
+			{"shop/web:1", pod + "containers[main].image"}, {"registry.example.com/shop/web:2", pod + "initContainers[first].image"},
+			{"shop/web:3", pod + "volumes[files].image.reference"}}},
+		"tag":          {query{image: ":2"}, []Match{{"registry.example.com/shop/web:2", pod + "initContainers[first].image"}}},
+		"unused image": {query{image: "shop/api"}, nil},
+		"Secret": {query{secret: "s"}, []Match{
+			{"Secret s", pod + "containers[main].env[A].valueFrom.secretKeyRef.name"}, {"Secret s", pod + "containers[main].envFrom[0].secretRef.name"},
+			{"Secret s", pod + "imagePullSecrets[s].name"}, {"Secret s", pod + "volumes[s].secret.secretName"},
+			{"Secret s", pod + "volumes[p].projected.sources[0].secret.name"}, {"Secret s", pod + "volumes[csi].csi.nodePublishSecretRef.name"}}},
+		"part of a Secret name": {query{secret: "othe"}, nil},
+		"ConfigMap": {query{configMap: "c"}, []Match{
+			{"ConfigMap c", pod + "containers[main].env[B].valueFrom.configMapKeyRef.name"}, {"ConfigMap c", pod + "containers[main].envFrom[1].configMapRef.name"},
+			{"ConfigMap c", pod + "volumes[c].configMap.name"}, {"ConfigMap c", pod + "volumes[p].projected.sources[1].configMap.name"}}},
+		"image and Secret":       {query{image: ":2", secret: "other"}, []Match{{"registry.example.com/shop/web:2", pod + "initContainers[first].image"}, {"Secret other", pod + "imagePullSecrets[other].name"}}},
+		"only the image matches": {query{image: ":2", secret: "unused"}, nil},
+		"node":                   {query{node: "n"}, []Match{{"Node n", "spec.nodeName"}}},
+		"labels only":            {query{labels: "a=b"}, []Match{{"a=b", "metadata.labels"}}},
 	}
 	var object map[string]any
 	if err := yaml.UnmarshalStrict([]byte(allReferences), &object); err != nil {

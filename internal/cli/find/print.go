@@ -6,23 +6,23 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// usageList is that for programs.
+// usageList is the machine-readable output.
 type usageList struct {
 	cli.Header `json:",inline"`
 	Items      []Usage `json:"items"`
 }
 
-// resourceName is that of the application, as kubectl takes it. Of a pod whose workload is gone the
-// kind is not known.
+// resourceName returns the application as KIND.GROUP/NAME. Without the kind, which is unknown for pods of
+// deleted workloads, it returns the name.
 func (u Usage) resourceName() string {
 	if u.Application.Kind == "" {
 		return u.Application.Name
 	}
-	return strings.ToLower(u.Application.Kind) + "." + appsapi.GroupVersion.Group + "/" + u.Application.Name
+	return strings.ToLower(appkind.ParseName(u.Application.Kind).String()) + "/" + u.Application.Name
 }
 
 func (o options) print(out cli.Terminal, uses []Usage) error {
@@ -42,7 +42,7 @@ func (o options) print(out cli.Terminal, uses []Usage) error {
 		}
 		return nil
 	}
-	t := cli.Table{Columns: []string{"APPLICATION", "COMPONENT", "OBJECT", "USES", "WHERE"}, NoHeaders: o.noHeaders}
+	t := cli.Table{Columns: []string{"APPLICATION", "COMPONENT", "OBJECT", "USES", "FIELD"}, NoHeaders: o.noHeaders}
 	if o.allNamespaces {
 		t.Columns = append([]string{"NAMESPACE"}, t.Columns...)
 	}
@@ -64,7 +64,7 @@ func (o options) print(out cli.Terminal, uses []Usage) error {
 	return nil
 }
 
-// tableWidth is that of the whole table.
+// tableWidth returns the width of the table.
 func tableWidth(t cli.Table) int {
 	total := 0
 	for i := range t.Columns {
@@ -77,8 +77,8 @@ func tableWidth(t cli.Table) int {
 	return total - 2
 }
 
-// printBlocks is for a terminal on which the table would be a muddle of broken lines: paths are
-// long, and people copy them.
+// printBlocks prints one block per object. It is for narrow terminals, where a table would wrap the long
+// paths, which users copy.
 func printBlocks(out cli.Terminal, uses []Usage, showNamespaces bool) {
 	for _, u := range uses {
 		app := u.Application.Name

@@ -1,4 +1,4 @@
-// Package pictures_test keeps what list, status, why and tree print of the same scenes.
+// Package golden_test compares the output of list, status, why and tree with golden files.
 package golden_test
 
 import (
@@ -23,12 +23,12 @@ import (
 
 var verbs = map[string]func(*cli.Env) *cobra.Command{"list": list.Command, "status": status.Command, "why": why.Command, "tree": tree.Command}
 
-// exitCodes are the codes that verbs about one application end with.
+// exitCodes are the exit codes of the commands for one application, by fixture.
 var exitCodes = map[string]int{"healthy": 0, "service": 0, "broken-db": 2, "crash": 2, "two": 2, "suspended": 0, "deleting": 2, "unseen": 2, "forbidden": 2}
 
 const narrowWidth = 60
 
-// runVerb is what a verb says about a scene, and its exit code.
+// runVerb runs a command against a fixture and returns its output and exit code.
 func runVerb(t *testing.T, env *cli.Env, verb, name string, args ...string) (string, int) {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -68,10 +68,10 @@ func TestGoldenOutput(t *testing.T) {
 	}
 }
 
-// labelPrefix is what stands before a text that goes on below itself.
+// labelPrefix matches the label of a wrapped text.
 var labelPrefix = regexp.MustCompile(`^[a-z]+: +`)
 
-// expectFits fails for lines that the terminal would break: only a single word may be that long.
+// expectFits fails for lines that are too long for the terminal. Only single words can be longer.
 func expectFits(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -96,7 +96,7 @@ func TestColor(t *testing.T) {
 		env.Color = "never"
 		plain, _ := runVerb(t, env, verb, name)
 		if stripped := stripColor(got); stripped != plain {
-			t.Errorf("%s says something else in colour:\n%s", verb, cmp.Diff(plain, stripped))
+			t.Errorf("output of %s differs with color:\n%s", verb, cmp.Diff(plain, stripped))
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestListOutput(t *testing.T) {
 		"list-all.txt":      {"-A"},
 		"list-bare.txt":     {"--no-headers"},
 		"list-selected.txt": {"-l", "team=web"},
-		"list-nothing.txt":  {"-l", "team=nobody"},
+		"list-nothing.txt":  {"-l", "team=none"},
 	}
 	for file, args := range tests {
 		t.Run(file, func(t *testing.T) {
@@ -162,22 +162,22 @@ func TestListOutput(t *testing.T) {
 			wide, code := runVerb(t, fixtures.Env(t, all...), "list", "", args...)
 			golden.Check(t, file, wide)
 			if code != 0 {
-				t.Errorf("exit code %d: a list is no judgement", code)
+				t.Errorf("exit code %d, want 0", code)
 			}
 			t.Setenv("COLUMNS", "60")
 			narrow, _ := runVerb(t, fixtures.Env(t, all...), "list", "", args...)
 			golden.Check(t, strings.TrimSuffix(file, ".txt")+"-narrow.txt", narrow)
-			if file != "list-wide.txt" && file != "list-nothing.txt" { // who asks for wide has room, and prose breaks anywhere
+			if file != "list-wide.txt" && file != "list-nothing.txt" { // wide tables and sentences can exceed the width
 				expectFits(t, narrow)
 			}
 		})
 	}
 }
 
-// goldenBlocks are the blocks of the documentation that show a golden file.
+// goldenBlocks matches the blocks of the documentation that contain a golden file.
 var goldenBlocks = regexp.MustCompile("<!-- picture: (\\S+) -->\n```console\n\\$ kubectl holdfast [^\n]*\n((?s:.*?))```")
 
-// What the page about the plugin shows is what the plugin prints.
+// The plugin page shows the current golden files.
 func TestDocsShowGoldenOutput(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/user/plugin.md")
 	if err != nil {
@@ -185,7 +185,7 @@ func TestDocsShowGoldenOutput(t *testing.T) {
 	}
 	found := goldenBlocks.FindAllStringSubmatch(string(page), -1)
 	if len(found) < 5 {
-		t.Errorf("only %d pictures are shown", len(found))
+		t.Errorf("found only %d golden blocks", len(found))
 	}
 	for _, m := range found {
 		want, err := os.ReadFile(filepath.Join("testdata", m[1]))
@@ -193,7 +193,7 @@ func TestDocsShowGoldenOutput(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), m[2]); diff != "" {
-			t.Errorf("docs/user/plugin.md shows %s differently (-want +got):\n%s", m[1], diff)
+			t.Errorf("docs/user/plugin.md differs from %s (-want +got):\n%s", m[1], diff)
 		}
 	}
 }

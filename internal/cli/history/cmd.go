@@ -1,7 +1,7 @@
-// Package history is the verb history: which specs an application has had, and what changed
-// from one to the next.
+// Package history implements kubectl holdfast history, which lists the revisions of an application and
+// the changes between them.
 //
-// Safety rule: it only reads. Passwords are not remembered, and would not be shown.
+// Safety rule: it only reads. Revisions contain no passwords, and the output is redacted.
 package history
 
 import (
@@ -10,26 +10,25 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	output   cli.Output
 	revision int64
 	diff     string
 }
 
-// Command is the verb.
+// Command returns the history command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "history APP",
-		Short: "List the specs that an application has had, and what changed",
-		Long: `List the specs that an AppStack or a CloudManager has had, the oldest first: whether everything
-was ready with it, and what changed against the one before. Going back to an earlier spec gives
-that one a new number.`,
+		Use:   "history APPLICATION",
+		Short: "List the revisions of an application and their changes",
+		Long: `List the revisions of an AppStack or a CloudManager, the oldest first, with their changes and whether
+all components became ready. A rollback to an earlier revision gives that revision a new number.`,
 		Example: `  kubectl holdfast history shop
-  kubectl holdfast history shop --revision 3   # the spec
-  kubectl holdfast history shop --diff 3       # what is different now
-  kubectl holdfast history shop --diff 3,5     # what is different in revision 5`,
+  kubectl holdfast history shop --revision 3   # print the spec of revision 3
+  kubectl holdfast history shop --diff 3       # compare revision 3 with the current spec
+  kubectl holdfast history shop --diff 3,5     # compare revision 3 with revision 5`,
 		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.output.Validate(); err != nil {
@@ -39,8 +38,9 @@ that one a new number.`,
 		},
 	}
 	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatJSONPath)
-	cmd.Flags().Int64Var(&o.revision, "revision", 0, "print the spec of this revision")
-	cmd.Flags().StringVar(&o.diff, "diff", "", "print how the current spec differs from revision N, or with N,M how M differs from N")
+	cmd.Flags().Int64Var(&o.revision, "revision", 0, "Print the spec of this revision")
+	cmd.Flags().StringVar(&o.diff, "diff", "",
+		"Compare revisions: N compares revision N with the current spec, N,M compares revision N with revision M")
 	cmd.MarkFlagsMutuallyExclusive("revision", "diff")
 	return cmd
 }

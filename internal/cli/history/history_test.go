@@ -12,13 +12,14 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revision"
+	"github.com/holdfast-dev/holdfast/internal/revision/reader"
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
 var now = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// specs are what the stack has been through.
+// specs are the specs of the revisions.
 var specs = []string{
 	`{components: [{name: web, service: {image: "nginx:1", ports: [{port: 80}]}}]}`,
 	`{components: [{name: web, service: {image: "nginx:2", ports: [{port: 80}], env: [{name: MODE, value: prod}]}}]}`,
@@ -26,16 +27,16 @@ var specs = []string{
 	`{components: [{name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: 2Gi}]}}, {name: web, bindings: [{component: db}], service: {image: "nginx:3", replicas: 3, ports: [{port: 80}], env: [{name: MODE, value: test}], config: {files: [{path: /etc/app.yaml, content: "a: 1\n"}]}}}]}`,
 }
 
-// newShop is a stack with the last of these specs, but one replica less.
-func newShop(t *testing.T) (*appsapi.AppStack, []revisions.Revision) {
+// newShop returns a stack with the last of these specs and one replica less.
+func newShop(t *testing.T) (*appsapi.AppStack, []reader.Revision) {
 	t.Helper()
 	app := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "shop"}}
 	if err := yaml.Unmarshal([]byte(strings.Replace(specs[3], "replicas: 3", "replicas: 2", 1)), &app.Spec); err != nil {
 		t.Fatal(err)
 	}
-	var all []revisions.Revision
+	var all []reader.Revision
 	for i, spec := range specs {
-		r := revisions.Revision{
+		r := reader.Revision{
 			Number: int64(i + 2), Name: "shop-1a2b3c4d5" + string(rune('a'+i)), Created: now.Add(-time.Duration(30-7*i) * time.Hour),
 			Healthy: i != 2, Current: i == 3,
 		}
@@ -93,10 +94,10 @@ func TestPrint(t *testing.T) {
 func TestInvalidRevisionNumbers(t *testing.T) {
 	app, all := newShop(t)
 	cases := map[string]string{
-		"9":   "AppStack prod/shop has no revision 9; kubectl holdfast history shop -n prod lists those it has",
-		"2,9": "AppStack prod/shop has no revision 9; kubectl holdfast history shop -n prod lists those it has",
-		"a":   `"a" is no number of a revision; give --diff N or --diff N,M`,
-		"2,":  `"" is no number of a revision; give --diff N or --diff N,M`,
+		"9":   "AppStack prod/shop has no revision 9; list its revisions: kubectl holdfast history shop -n prod",
+		"2,9": "AppStack prod/shop has no revision 9; list its revisions: kubectl holdfast history shop -n prod",
+		"a":   `invalid revision "a"; use --diff N or --diff N,M`,
+		"2,":  `invalid revision ""; use --diff N or --diff N,M`,
 	}
 	for pair, want := range cases {
 		if err := printDiff(cli.Output{}, app, all, pair, cli.Terminal{Writer: &bytes.Buffer{}}); err == nil || err.Error() != want {
@@ -108,13 +109,13 @@ func TestInvalidRevisionNumbers(t *testing.T) {
 	}
 }
 
-// A password could only be there by a mistake, and then it is still not shown.
+// Revisions should not contain passwords; if they do, the output is still redacted.
 func TestPasswordsAreRedacted(t *testing.T) {
 	app := &appsapi.CloudManager{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "cm"}}
 	app.Spec.DB.RootPass = "geheim"
-	all := []revisions.Revision{
-		{Number: 1, Spec: revisions.Spec{"db": map[string]any{"rootPass": "geheim"}}},
-		{Number: 2, Spec: revisions.Spec{"db": map[string]any{"rootPass": "anders"}}},
+	all := []reader.Revision{
+		{Number: 1, Spec: revision.Spec{"db": map[string]any{"rootPass": "geheim"}}},
+		{Number: 2, Spec: revision.Spec{"db": map[string]any{"rootPass": "anders"}}},
 	}
 	for _, format := range []string{"table", "wide", "json", "yaml"} {
 		var out bytes.Buffer

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revision"
 )
 
-// maxListedChanges changes to recognise a revision by; -o wide has all.
+// maxListedChanges is the number of changes listed per revision. -o wide lists all changes.
 const maxListedChanges = 3
 
 func printList(o cli.Output, l List, now time.Time, out cli.Terminal) error {
@@ -54,12 +54,12 @@ func printList(o cli.Output, l List, now time.Time, out cli.Terminal) error {
 	return nil
 }
 
-func summary(changes []revisions.SpecChange, first, all bool) string {
+func summary(changes []revision.SpecChange, first, all bool) string {
 	switch {
 	case first:
-		return "the oldest that is remembered"
+		return "oldest saved revision"
 	case len(changes) == 0:
-		return "only the order"
+		return "order only"
 	}
 	var parts []string
 	for i, c := range changes {

@@ -1,7 +1,7 @@
-// Package list is the verb list: all applications, and in one sentence each what is wrong.
+// Package list implements kubectl holdfast list, which lists applications and why they are not ready.
 //
-// Safety rule: it repeats what the operator says; a kind that may not be listed is said to be
-// missing, not left out.
+// Safety rule: it prints the status that the operator reported. Kinds that could not be listed are
+// reported, not silently omitted.
 package list
 
 import (
@@ -11,10 +11,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,12 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/collect"
+	"github.com/holdfast-dev/holdfast/internal/kubeclient"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	cli.Output
 	allNamespaces bool
@@ -35,13 +38,15 @@ type options struct {
 	noHeaders     bool
 }
 
-// Command is the verb.
+// Command returns the list command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls", "get"},
-		Short:   "List applications, and why any is not ready",
+		Short:   "List applications and why they are not ready",
+		Long: `List the applications in a namespace, or with -A in all namespaces, with their Ready condition. The
+output shows the status that the operator reported; use kubectl holdfast why for details.`,
 		Example: `  kubectl holdfast list -A
   kubectl holdfast list -l team=shop -o wide`,
 		Args: cobra.NoArgs,
@@ -53,13 +58,13 @@ func Command(env *cli.Env) *cobra.Command {
 		},
 	}
 	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatJSONPath)
-	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "of all namespaces")
-	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "only those with these labels")
-	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "without the names of the columns")
+	cmd.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List applications in all namespaces")
+	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Label selector, for example team=shop")
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "Omit the header row")
 	return cmd
 }
 
-// applicationList is a list for programs.
+// applicationList is the machine-readable output.
 type applicationList struct {
 	cli.Header `json:",inline"`
 	Items      []item `json:"items"`
@@ -67,6 +72,8 @@ type applicationList struct {
 
 // item is an application.
 type item struct {
+	// Group is the API group of kinds of other operators.
+	Group      string    `json:"group,omitempty"`
 	Kind       string    `json:"kind"`
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
@@ -88,75 +95,138 @@ func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) 
 	}
 	selector, err := labels.Parse(o.selector)
 	if err != nil {
-		return fmt.Errorf("%w; a selector looks like -l team=shop", err)
+		return fmt.Errorf("%w; use a selector such as -l team=shop", err)
 	}
 	c, err := env.Client()
 	if err != nil {
 		return err
 	}
 	done := cli.Progress(errOut, "Listing applications")
-	items, err := listApplications(ctx, c, namespace, selector)
+	l := &lister{client: c, namespace: namespace, selector: selector}
+	err = l.run(ctx)
 	done()
 	if err != nil {
 		return err
 	}
-	return o.print(env, items, namespace, out, errOut)
+	for _, hint := range l.hints {
+		fmt.Fprintf(errOut, "Not listed: %s\n", hint)
+	}
+	return o.print(env, l.items, namespace, out, errOut)
 }
 
-// pageSize is how many are read at a time.
+// pageSize is the limit of each list request.
 const pageSize = 500
 
-// listApplications reads the applications of all kinds.
-func listApplications(ctx context.Context, c client.Client, namespace string, selector labels.Selector) ([]item, error) {
-	found := make([][]item, len(application.Kinds))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, k := range application.Kinds {
-		group.Go(func() error {
-			continueToken := ""
-			for {
-				list := k.NewList()
-				err := c.List(ctx, list, &client.ListOptions{Namespace: namespace, LabelSelector: selector, Limit: pageSize, Continue: continueToken})
-				if err != nil {
-					return fmt.Errorf("list %ss: %w", k.Name, cli.WithHint(err))
-				}
-				_ = meta.EachListItem(list, func(obj runtime.Object) error {
-					found[i] = append(found[i], newItem(obj.(application.Application)))
-					return nil
-				})
-				if continueToken = list.GetContinue(); continueToken == "" {
-					return nil
-				}
-			}
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	all := slices.Concat(found...)
-	slices.SortFunc(all, func(a, b item) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
-	})
-	return all, nil
+// lister reads the applications of all kinds.
+type lister struct {
+	client    client.Client
+	namespace string
+	selector  labels.Selector
+
+	mu    sync.Mutex
+	items []item
+	// hints name the kinds of other operators that could not be listed.
+	hints []string
+	// notServed are the errors of built-in kinds that the API server does not serve.
+	notServed []error
 }
 
-func newItem(app application.Application) item {
+func (l *lister) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, k := range appkind.Builtin {
+		group.Go(func() error {
+			err := l.list(ctx, k)
+			if apierrors.IsNotFound(err) { // an operator built with the engine can run without Holdfast's CRDs
+				l.addNotServed(err)
+				return nil
+			}
+			return err
+		})
+	}
+	anyDiscovered := false
+	group.Go(func() error {
+		discovered, err := kubeclient.DiscoverKinds(ctx, l.client)
+		if err != nil {
+			l.addHint(cli.DiscoveryHint(err))
+			return nil
+		}
+		anyDiscovered = len(discovered) > 0
+		for _, k := range discovered {
+			group.Go(func() error {
+				if err := l.list(ctx, k); err != nil {
+					l.addHint(err.Error())
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	err := group.Wait()
+	if err == nil && len(l.notServed) > 0 && !anyDiscovered {
+		err = l.notServed[0]
+	}
+	slices.SortFunc(l.items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+	})
+	slices.Sort(l.hints)
+	return err
+}
+
+func (l *lister) list(ctx context.Context, k *appkind.Kind) error {
+	continueToken := ""
+	for {
+		list := k.NewList()
+		err := l.client.List(ctx, list, &client.ListOptions{Namespace: l.namespace, LabelSelector: l.selector, Limit: pageSize, Continue: continueToken})
+		if err != nil {
+			return fmt.Errorf("list %ss: %w", k.Kind, cli.WithHint(err))
+		}
+		l.add(k, list)
+		if continueToken = list.GetContinue(); continueToken == "" {
+			return nil
+		}
+	}
+}
+
+func (l *lister) add(k *appkind.Kind, list appkind.List) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = meta.EachListItem(list, func(obj runtime.Object) error {
+		if app, ok := k.Application(obj); ok {
+			l.items = append(l.items, newItem(app))
+		}
+		return nil
+	})
+}
+
+func (l *lister) addNotServed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.notServed = append(l.notServed, err)
+}
+
+func (l *lister) addHint(hint string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hints = append(l.hints, hint)
+}
+
+func newItem(app appkind.Application) item {
 	s := app.ApplicationStatus()
 	it := item{
-		Kind: application.KindOf(app), Namespace: app.GetNamespace(), Name: app.GetName(), Created: app.GetCreationTimestamp().Time,
-		Reason: "Unknown", Message: "The operator has not looked at it yet; kubectl holdfast doctor tells whether it runs",
+		Kind: appkind.Of(app).Kind, Namespace: app.GetNamespace(), Name: app.GetName(), Created: app.GetCreationTimestamp().Time,
+		Reason: "Unknown", Message: "Not observed by the operator yet; kubectl holdfast doctor checks whether the operator is running",
 	}
 	if c := meta.FindStatusCondition(s.Conditions, appsapi.ConditionReady); c != nil {
 		current := s.ObservedGeneration == app.GetGeneration()
 		it.Ready, it.Reason, it.Message = c.Status == metav1.ConditionTrue && current, c.Reason, c.Message
 		if !current {
-			it.Reason, it.Message = appsapi.ReasonProgressing, "The operator has not looked at the latest change yet"
+			it.Reason, it.Message = appsapi.ReasonProgressing, "The operator has not observed the latest change yet"
 		}
 	}
-	switch o := app.(type) {
-	case *appsapi.AppService:
-		it.Components = o.Status.ReplicasReady
-	case interface{ StackStatus() *appsapi.StackStatus }:
-		it.Components = o.StackStatus().ComponentsReady
+	kind := appkind.Of(app)
+	it.Components = kind.ReadyCount(app)
+	if kind.Discovered {
+		it.Group = kind.Group
 	}
 	for _, c := range s.Causes {
 		it.Causes = append(it.Causes, c.Code)
@@ -170,7 +240,7 @@ func (o *options) print(env *cli.Env, items []item, namespace string, out, errOu
 		return o.Print(out, applicationList{Header: cli.NewHeader("ApplicationList"), Items: append([]item{}, items...)})
 	case o.Format == cli.FormatName:
 		for _, it := range items {
-			fmt.Fprintf(out, "%s.%s/%s\n", strings.ToLower(it.Kind), appsapi.GroupName, it.Name)
+			fmt.Fprintf(out, "%s.%s/%s\n", strings.ToLower(it.Kind), cmp.Or(it.Group, appsapi.GroupName), it.Name)
 		}
 		return nil
 	case len(items) == 0:
@@ -178,10 +248,10 @@ func (o *options) print(env *cli.Env, items []item, namespace string, out, errOu
 		if namespace == "" {
 			scope = "in any namespace"
 		}
-		fmt.Fprintf(errOut, "There is no application %s; config/samples has some to begin with.\n", scope)
+		fmt.Fprintf(errOut, "No applications found %s; config/samples has examples.\n", scope)
 		return nil
 	}
-	t := cli.Table{Columns: []string{"NAME", "KIND", "READY", "PARTS", "AGE", "WHY"}, NoHeaders: o.noHeaders, StackLastColumn: true}
+	t := cli.Table{Columns: []string{"NAME", "KIND", "READY", "COMPONENTS", "AGE", "MESSAGE"}, NoHeaders: o.noHeaders, StackLastColumn: true}
 	terminal := env.Terminal(out)
 	readyColumn := 2
 	for _, it := range items {

@@ -1,6 +1,7 @@
-// Package logs is the verb logs: the logs of all pods of an application, as one stream.
+// Package logs implements kubectl holdfast logs, which prints the logs of all pods of an application as
+// one stream.
 //
-// Safety rule: it only reads, as internal/logs does, and prints one line at a time.
+// Safety rule: it only reads and prints line by line, without buffering whole logs.
 package logs
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	component, container         string
 	follow, previous, timestamps bool
@@ -22,17 +23,17 @@ type options struct {
 	maxStreams                   int
 }
 
-// Command is the verb.
+// Command returns the logs command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "logs APPLICATION",
 		Short: "Print the logs of all pods of an application",
-		Long: `Print the logs of all pods of an application. Each line begins with its component, the end
-of the name of its pod, and its container.
+		Long: `Print the logs of all pods of an application. Each line starts with the component, the suffix of the pod
+name and the container.
 
-With --follow the lines come as they are written, also those of pods that come later and of
-containers that are restarted, until Ctrl-C.`,
+With --follow the command streams new lines until Ctrl-C, including those of new pods and restarted
+containers.`,
 		Example: `  kubectl holdfast logs shop
   kubectl holdfast logs appstack/shop --component web -f
   kubectl holdfast logs shop --previous --tail -1
@@ -47,27 +48,27 @@ containers that are restarted, until Ctrl-C.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.component, "component", "", "only this component")
-	f.StringVarP(&o.container, "container", "c", "", "only containers of this name")
-	f.BoolVarP(&o.follow, "follow", "f", false, "go on with what is written")
-	f.BoolVarP(&o.previous, "previous", "p", false, "what containers wrote before they were restarted")
-	f.BoolVar(&o.timestamps, "timestamps", false, "begin with the time of each line")
-	f.Int64Var(&o.tail, "tail", 10, "how many lines of each container that runs already; -1 means all")
-	f.DurationVar(&o.since, "since", 0, "only what is younger, for example 5m")
-	f.IntVar(&o.maxStreams, "max-streams", 20, "how many containers are followed at once")
+	f.StringVar(&o.component, "component", "", "Print only the logs of this component")
+	f.StringVarP(&o.container, "container", "c", "", "Print only the logs of containers with this name")
+	f.BoolVarP(&o.follow, "follow", "f", false, "Stream new log lines")
+	f.BoolVarP(&o.previous, "previous", "p", false, "Print the logs of previous instances of restarted containers")
+	f.BoolVar(&o.timestamps, "timestamps", false, "Print the timestamp of each line")
+	f.Int64Var(&o.tail, "tail", 10, "Number of existing lines to print per container. -1 prints all lines")
+	f.DurationVar(&o.since, "since", 0, "Print only lines newer than this duration, for example 5m")
+	f.IntVar(&o.maxStreams, "max-streams", 20, "Maximum number of concurrent log streams")
 	return cmd
 }
 
 func (o options) validate() error {
 	switch {
 	case o.previous && o.follow:
-		return errors.New("--previous is about what is over; leave out --follow")
+		return errors.New("--previous cannot be combined with --follow")
 	case o.tail < -1:
-		return fmt.Errorf("--tail %d is not a number of lines; use -1 for all", o.tail)
+		return fmt.Errorf("--tail %d is invalid; use a number of lines, or -1 for all lines", o.tail)
 	case o.since < 0:
 		return fmt.Errorf("--since %s is in the future; use a duration like 5m", o.since)
 	case o.maxStreams < 1:
-		return fmt.Errorf("--max-streams %d shows nothing; use 1 or more", o.maxStreams)
+		return fmt.Errorf("--max-streams %d is invalid; use 1 or more", o.maxStreams)
 	}
 	return nil
 }

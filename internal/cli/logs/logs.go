@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/logs"
 )
@@ -23,46 +23,46 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	if err != nil {
 		return err
 	}
-	config.Timeout = 0 // --request-timeout is for answers; a log may go on
+	config.Timeout = 0 // --request-timeout does not apply to log streams
 	pods, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
 	p := &printer{out: env.Terminal(out), errOut: errOut, timestamps: o.timestamps, stopProgress: func() {}}
 	if !o.follow {
-		p.stopProgress = sync.OnceFunc(cli.Progress(errOut, "Looking for the pods of "+application.Title(app)))
+		p.stopProgress = sync.OnceFunc(cli.Progress(errOut, "Listing the pods of "+appkind.Title(app)))
 	}
 	defer p.stopProgress()
 	return cli.WithHint(logs.StreamApplication(ctx, c, pods, app, o.toLogOptions(), p))
 }
 
-// toLogOptions are the options in the words of who reads the logs.
+// toLogOptions converts the flags to the options of package logs.
 func (o options) toLogOptions() logs.Options {
 	return logs.Options{
 		Component: o.component, Container: o.container, Follow: o.follow, Previous: o.previous,
 		Tail: o.tail, Since: o.since, MaxStreams: o.maxStreams,
 		Hints: logs.Hints{
-			SelectFewer:  "choose with --component or -c, or follow more with --max-streams",
-			OmitPrevious: "leave out --previous",
+			SelectFewer:  "select fewer with --component or -c, or increase --max-streams",
+			OmitPrevious: "omit --previous",
 		},
 	}
 }
 
-// printer prints lines for people.
+// printer prints log lines.
 type printer struct {
 	out        cli.Terminal
 	errOut     io.Writer
 	timestamps bool
-	// stopProgress ends the word about what is being done.
+	// stopProgress stops the progress message.
 	stopProgress func()
 }
 
 var _ logs.Sink = &printer{}
 
-// podColors has the colours of pods, those that mean something left out.
+// podColors are the colors of pods. Colors with a meaning are not used.
 var podColors = []string{"36", "35", "34", "96", "95", "94"}
 
-// WriteLine begins with where it is from, in the colour of its pod.
+// WriteLine prints a line with its prefix in the color of the pod.
 func (p *printer) WriteLine(l logs.Line) error {
 	p.stopProgress()
 	hash := fnv.New32a()
@@ -75,7 +75,7 @@ func (p *printer) WriteLine(l logs.Line) error {
 	return err
 }
 
-// Notify is for people, beside what was asked for.
+// Notify prints a message to standard error.
 func (p *printer) Notify(sentence string) {
 	p.stopProgress()
 	fmt.Fprintln(p.errOut, sentence)

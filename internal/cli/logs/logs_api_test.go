@@ -37,11 +37,11 @@ components:
   stateful: {image: "shop/db:1", storage: [{name: data, mountPath: /data, size: 1Gi}]}
 `
 
-// TestLogs reads through pods/log of a real API server, behind which a kubelet is played:
-// each container has written two lines, and is silent then. A real kubelet is in the journeys.
+// TestLogs reads pods/log of a real API server with a fake kubelet, whose containers wrote two lines each.
+// The e2e tests use a real kubelet.
 func TestLogs(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs an API server: make test-api runs it")
+		t.Skip("requires an API server; run make test-api")
 	}
 	s := harness.New(t, func(*corev1.Pod) podsim.Behavior { return podsim.Behavior{} }, operator.Options{})
 	w := s.NewWorld(t)
@@ -49,7 +49,7 @@ func TestLogs(t *testing.T) {
 	w.Expect(clientcmd.WriteToFile(controlplane.Kubeconfig(s.Plane.Config), kubeconfig)).To(Succeed())
 	shop := &appsapi.AppStack{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "shop"}}
 	w.Expect(yaml.UnmarshalStrict([]byte(stack), &shop.Spec)).To(Succeed())
-	// Of the same name: its pods are not the stack's.
+	// An AppService with the same name, whose pods do not belong to the stack.
 	other := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "shop"}}
 	other.Spec.Image = "shop/other:1"
 	for _, o := range []client.Object{shop, other} {
@@ -65,7 +65,7 @@ func TestLogs(t *testing.T) {
 	t.Run("unreachable", p.testUnreachableKubelet)
 }
 
-// fixture reads logs.
+// fixture runs the command.
 type fixture struct {
 	*harness.World
 	kubeconfig string
@@ -73,7 +73,7 @@ type fixture struct {
 	kubelet    *httptest.Server
 }
 
-// serveTwoLines are what each container has written.
+// serveTwoLines serves the log of a container.
 func serveTwoLines(w http.ResponseWriter, r *http.Request, pod, container string) {
 	if r.URL.Query().Get("timestamps") != "true" {
 		http.NotFound(w, r)
@@ -82,7 +82,7 @@ func serveTwoLines(w http.ResponseWriter, r *http.Request, pod, container string
 	fmt.Fprintf(w, "2026-01-02T03:04:05.1Z %s begins\n2026-01-02T03:04:05.2Z %s works, tail %s\n", pod, container, r.URL.Query().Get("tailLines"))
 }
 
-// syncBuffer is safe to look at while somebody writes.
+// syncBuffer can be read while it is written.
 type syncBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -94,14 +94,14 @@ func (o *syncBuffer) Write(b []byte) (int, error) {
 	return o.Buffer.Write(b)
 }
 
-// String is without progress, which there is on a busy machine only.
+// String returns the output without progress messages, which depend on timing.
 func (o *syncBuffer) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return golden.StripProgress(o.Buffer.String())
 }
 
-// sortedLines are sorted, with the names of pods, which are chance, left out.
+// sortedLines returns the sorted lines with pod names replaced, because they are random.
 func (o *syncBuffer) sortedLines() []string {
 	lines := strings.Split(strings.TrimSuffix(podSuffix.ReplaceAllString(o.String(), "POD"), "\n"), "\n")
 	slices.Sort(lines)
@@ -140,7 +140,7 @@ func (p *fixture) testFollow(t *testing.T) {
 	one := []string{"web/POD app  app works, tail 5", "web/POD app  shop-web-POD begins"}
 	g.Eventually(out.sortedLines, "30s").Should(Equal([]string{one[0], one[0], one[1], one[1]}))
 	harness.Edit(p.ForTest(t), p.shop, func(s *appsapi.AppStack) { s.Spec.Components[0].Service.Replicas = new(int32(3)) })
-	// The new one is read from its beginning.
+	// The log of a new pod is read from its beginning.
 	g.Eventually(out.sortedLines, "30s").Should(Equal([]string{"web/POD app  app works, tail ", one[0], one[0], one[1], one[1], one[1]}))
 	stop()
 	g.Eventually(done, "10s").Should(Receive(BeNil()))
@@ -151,10 +151,10 @@ func (p *fixture) testErrors(t *testing.T) {
 		args         []string
 		want, errOut string
 	}{
-		"another component": {args: []string{"appstack/shop", "--component", "api"}, want: "AppStack " + p.NS + "/shop has no component api; it has db, web"},
-		"two of the name":   {args: []string{"shop"}, want: "several applications of namespace " + p.NS + " are called shop; say which one: appstack/shop or appservice/shop"},
-		"another container": {args: []string{"appstack/shop", "-c", "sidecar"},
-			errOut: "AppStack " + p.NS + "/shop has no pods with a container sidecar; kubectl describe appstack shop -n " + p.NS + " says why\n"},
+		"unknown component": {args: []string{"appstack/shop", "--component", "api"}, want: "AppStack " + p.NS + "/shop has no component \"api\"; it has db, web"},
+		"ambiguous name":    {args: []string{"shop"}, want: "several applications in namespace " + p.NS + " are named shop; specify the kind: appstack/shop or appservice/shop"},
+		"unknown container": {args: []string{"appstack/shop", "-c", "sidecar"},
+			errOut: "AppStack " + p.NS + "/shop has no pods with a container sidecar; for details: kubectl describe appstack shop -n " + p.NS + "\n"},
 	}
 	for name, tc := range cases {
 		var out, errOut syncBuffer

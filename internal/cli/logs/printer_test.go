@@ -15,10 +15,10 @@ func TestPrinter(t *testing.T) {
 		line              logs.Line
 		want              string
 	}{
-		"plain":                          {line: line, want: "web/a app  one\n"},
-		"in colour":                      {color: true, line: line, want: "\x1b[94mweb/a app\x1b[0m  one\n"},
-		"with its time":                  {timestamps: true, line: line, want: "web/a app  2026-01-02T03:04:01.5Z one\n"},
-		"what has no time has none here": {timestamps: true, line: logs.Line{Text: "cut", Prefix: "web/a app"}, want: "web/a app  cut\n"},
+		"plain":                    {line: line, want: "web/a app  one\n"},
+		"color":                    {color: true, line: line, want: "\x1b[94mweb/a app\x1b[0m  one\n"},
+		"timestamp":                {timestamps: true, line: line, want: "web/a app  2026-01-02T03:04:01.5Z one\n"},
+		"line without a timestamp": {timestamps: true, line: logs.Line{Text: "cut", Prefix: "web/a app"}, want: "web/a app  cut\n"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/simulate"
 )
 
-// What becomes of data.
+// Effects on data.
 const (
 	dataNew      = "New"
 	dataGrows    = "Grows"
@@ -24,7 +24,7 @@ const (
 	dataDeleted  = "Deleted"
 )
 
-// newChange is an outcome in words.
+// newChange converts the simulated result of an object.
 func newChange(o *simulate.ObjectResult, estimated bool) (Change, error) {
 	c := Change{Component: o.Component, Kind: o.ID.Kind.Kind, Name: o.ID.Name, Action: Unchanged}
 	if o.Rejected != nil {
@@ -32,7 +32,7 @@ func newChange(o *simulate.ObjectResult, estimated bool) (Change, error) {
 	}
 	var err error
 	switch {
-	case o.Before == nil && o.After == nil: // it came and went, or never came
+	case o.Before == nil && o.After == nil: // created and deleted again, or never created
 	case o.Before == nil:
 		c.Action = Created
 		c.Runs = o.ID.Kind == desired.KindJob
@@ -62,8 +62,7 @@ func newChange(o *simulate.ObjectResult, estimated bool) (Change, error) {
 	return c, nil
 }
 
-// changedFields are those that change. The data of a revision is the spec that it remembers, and
-// never changes.
+// changedFields returns the fields that change. The data of a revision is immutable.
 func changedFields(before, now rollout.Object) ([]Field, error) {
 	b, err := simulate.StripServerFields(before)
 	if err != nil {
@@ -74,25 +73,29 @@ func changedFields(before, now rollout.Object) ([]Field, error) {
 		return nil, err
 	}
 	out := diff(b, n)
-	if !strings.Contains(now.GetAnnotations()[appsapi.AnnotationConfigRefs], `"`+unknownHash+`"`) {
-		return out, nil
+	unknown := []string{serverVersionPath}
+	if strings.Contains(now.GetAnnotations()[appsapi.DefaultKeys.ConfigRefs], `"`+simulate.UnknownHash+`"`) {
+		unknown = append(unknown, derivedPaths...)
 	}
 	for i := range out {
-		if slices.Contains(derivedPaths, out[i].Path) {
+		if slices.Contains(unknown, out[i].Path) {
 			out[i].New, out[i].Unknown = nil, true
 		}
 	}
 	return out, nil
 }
 
-// derivedPaths are the paths of what follows from other fields, and from what pods read.
+// serverVersionPath is the path of the database server version, which only the running server knows.
+var serverVersionPath = "metadata.annotations[" + appsapi.DefaultKeys.ServerVersion + "]"
+
+// derivedPaths are the paths of fields that are derived from other fields or from referenced objects.
 var derivedPaths = []string{
-	"metadata.annotations[" + appsapi.AnnotationAppliedHash + "]",
-	"metadata.annotations[" + appsapi.AnnotationConfigRefs + "]",
-	"spec.template.metadata.annotations[" + appsapi.AnnotationConfigHash + "]",
+	"metadata.annotations[" + appsapi.DefaultKeys.AppliedHash + "]",
+	"metadata.annotations[" + appsapi.DefaultKeys.ConfigRefs + "]",
+	"spec.template.metadata.annotations[" + appsapi.DefaultKeys.ConfigHash + "]",
 }
 
-// restartedPods is how many pods are replaced, because they are made of another template.
+// restartedPods returns the number of pods that are replaced because the pod template changes.
 func restartedPods(before, now rollout.Object) (int32, error) {
 	var oldReplicas, newReplicas *int32
 	var oldTemplate, newTemplate *corev1.PodTemplateSpec
@@ -107,7 +110,7 @@ func restartedPods(before, now rollout.Object) (int32, error) {
 		return 0, nil
 	}
 	if replicaCount(oldReplicas) == 0 || replicaCount(newReplicas) == 0 {
-		return 0, nil // nothing to replace, or nothing to replace it
+		return 0, nil // scaled to or from zero: no pods are replaced
 	}
 	x, err := comparableTemplate(oldTemplate)
 	if err != nil {
@@ -131,12 +134,12 @@ func replicaCount(n *int32) int32 {
 	return *n
 }
 
-// dataEffect says what becomes of a claim or of credentials.
+// dataEffect returns the effect on a claim or its credentials.
 func dataEffect(o *simulate.ObjectResult, c Change) string {
 	if o.ID.Kind != desired.KindClaim && o.ID.Kind != desired.KindSecret {
 		return ""
 	}
-	retained := func(obj rollout.Object) bool { return obj.GetLabels()[appsapi.LabelRetained] == "true" }
+	retained := func(obj rollout.Object) bool { return obj.GetLabels()[appsapi.DefaultKeys.Retained] == "true" }
 	switch {
 	case c.Action == Created:
 		return dataNew

@@ -1,9 +1,9 @@
-// Package plan is the verb plan: it tells what would change in the cluster if a manifest
-// were applied, and with --offline in which order its application is created and deleted.
+// Package plan implements kubectl holdfast plan, which prints the changes that applying a manifest would
+// make in the cluster, and with --offline the order in which components are created and deleted.
 //
-// Safety rule: it writes nothing. What it sends is a dry run, with the rights of the caller,
-// and what it tells is decided by the planner of the operator. No value of a Secret and no
-// password of a spec is printed.
+// Safety rule: it writes nothing. All writes are dry runs with the permissions of the caller, and the
+// planner of the operator decides on the changes. Values of Secrets and passwords of specs are never
+// printed.
 package plan
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	file     string
 	output   cli.Output
@@ -26,23 +26,23 @@ type options struct {
 	exitCode bool
 }
 
-// Command is the verb.
+// Command returns the plan command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE",
-		Short: "Tell what would change in the cluster if a manifest were applied",
-		Long: `Tell what would change in the cluster if a manifest with applications (AppStacks, AppServices,
-CloudManagers) were applied: what is created, changed, deleted and made anew, which pods are
-replaced, what waits for what, and what becomes of data. Nothing is written: the operator's
-own planner decides on what is in the cluster, and the API server answers dry runs, all with
-your rights. It assumes that what is started becomes ready.
+		Short: "Preview the changes of a manifest",
+		Long: `Preview the changes that applying a manifest with applications (AppStack, AppService, CloudManager)
+would make in the cluster: created, changed, deleted and recreated objects, restarted pods, the rollout
+order, and the effect on data. Nothing is written: the command runs the operator's planner on the state
+of the cluster and sends dry runs to the API server with your permissions. The plan assumes that
+components become ready.
 
-With --offline no cluster is asked: it prints the order in which the application is created
-and deleted, and what of it would be applied at once in an empty cluster.
+With --offline it does not contact the cluster. It prints the order in which components are created and
+deleted, and the components that would be applied at once in an empty cluster.
 
-The exit code is 0, also if there are changes, and 1 if something would be refused. With
---exit-code it is 2 if there are changes.`,
+The exit code is 0 with or without changes, and 1 if an object would be rejected. With --exit-code it is
+2 if there are changes.`,
 		Example: `  kubectl holdfast plan -f shop.yaml
   kubectl holdfast plan -f shop.yaml -o json --exit-code
   kubectl holdfast plan -f shop.yaml --offline`,
@@ -54,22 +54,21 @@ The exit code is 0, also if there are changes, and 1 if something would be refus
 			return run(cmd.Context(), env, o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "the manifest, or - for standard input; it may have several documents")
-	cmd.Flags().BoolVar(&o.offline, "offline", false, "ask no cluster, and print the order alone")
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "end with 2 if there are changes")
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "Manifest file, which can contain several documents, or - for standard input")
+	cmd.Flags().BoolVar(&o.offline, "offline", false, "Print only the rollout order, without contacting the cluster")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "Exit with code 2 if there are changes")
 	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML)
 	return cmd
 }
 
 func (o options) validate() error {
 	if o.file == "" {
-		return errors.New("no manifest given; name one with -f FILE, or give - for standard input")
+		return errors.New("no manifest specified; use -f FILE, or -f - for standard input")
 	}
 	return o.output.Validate()
 }
 
-// run reads a manifest and plans every application in it. One that cannot be planned does
-// not hide the others.
+// run plans all applications of a manifest. An error of one application does not stop the others.
 func run(ctx context.Context, env *cli.Env, o options, in io.Reader, out, errOut io.Writer) error {
 	applications, err := readManifest(o.file, in, errOut)
 	if o.offline {
@@ -78,7 +77,7 @@ func run(ctx context.Context, env *cli.Env, o options, in io.Reader, out, errOut
 	if len(applications) == 0 {
 		return err
 	}
-	done := cli.Progress(errOut, "asking the API server what would become of it")
+	done := cli.Progress(errOut, "Planning with dry runs")
 	plans, planErr := planOnline(ctx, env, applications, errOut)
 	done()
 	errs := []error{err, planErr}
@@ -93,13 +92,13 @@ func run(ctx context.Context, env *cli.Env, o options, in io.Reader, out, errOut
 	}
 	for _, p := range plans {
 		if o.exitCode && p.hasChanges() {
-			return cli.ErrNotReady // of all errors the one with this exit code
+			return cli.ErrNotReady // maps to exit code 2
 		}
 	}
 	return nil
 }
 
-// planOnline plans applications with what is in the cluster.
+// planOnline plans applications with the state of the cluster.
 func planOnline(ctx context.Context, env *cli.Env, applications []declaredApp, errOut io.Writer) ([]Plan, error) {
 	namespace, err := env.Namespace()
 	if err != nil {
@@ -118,7 +117,7 @@ func planOnline(ctx context.Context, env *cli.Env, applications []declaredApp, e
 		}
 		p, err := newPlan(ctx, c, a)
 		if utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) {
-			return plans, fmt.Errorf("%w; see whether the cluster is there, or ask none with --offline", err)
+			return plans, fmt.Errorf("%w; check the connection to the cluster, or use --offline", err)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s %s/%s: %w", a.location, a.owner.Kind, a.owner.Namespace, a.owner.Name, err))

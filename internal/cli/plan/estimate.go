@@ -9,14 +9,15 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/ownership"
+	"github.com/holdfast-dev/holdfast/internal/fieldmanager"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
+	"github.com/holdfast-dev/holdfast/internal/simulate"
 )
 
-// estimate says what an object would become without asking the API server. One that is made
-// anew gets the same defaults as the one before.
-func (d *dryRun) estimate(id desired.ID, body []byte) (rollout.Object, error) {
-	d.estimated[id] = true
+// estimate computes the result of an apply without the API server. A recreated object gets the defaults of
+// the previous one.
+func (d *dryRun) estimate(a simulate.Apply, body []byte) (rollout.Object, error) {
+	d.markEstimated(a.ID)
 	var object map[string]any
 	if err := utiljson.Unmarshal(body, &object); err != nil {
 		return nil, err
@@ -25,8 +26,8 @@ func (d *dryRun) estimate(id desired.ID, body []byte) (rollout.Object, error) {
 		unstructured.RemoveNestedField(object, "metadata", precondition)
 	}
 	generation := int64(1)
-	if live := d.live[id]; live != nil {
-		merged, err := ownership.Merge(object, live)
+	if live := a.Stored; live != nil {
+		merged, err := fieldmanager.Merge(d.owner.Keys.FieldManager, object, live)
 		if err != nil {
 			return nil, err
 		}
@@ -35,22 +36,22 @@ func (d *dryRun) estimate(id desired.ID, body []byte) (rollout.Object, error) {
 			return nil, err
 		}
 		object, generation = merged, live.GetGeneration()
-		if bumpsGeneration(id, before, merged) {
+		if bumpsGeneration(a.ID, before, merged) {
 			generation++
 		}
 	}
-	obj := newObject(d.client, d.owner.Namespace, id)
+	obj := newObject(d.client, d.owner.Namespace, a.ID)
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		u.Object = object
 	} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, obj); err != nil {
-		return nil, fmt.Errorf("read what %s %s would be: %w", id.Kind.Kind, id.Name, err)
+		return nil, fmt.Errorf("decode planned %s %s: %w", a.ID.Kind.Kind, a.ID.Name, err)
 	}
 	obj.SetGeneration(generation)
 	return obj, nil
 }
 
-// bumpsGeneration says whether the API server would give an object a new generation, which its
-// controller has yet to see: of a Deployment annotations count, too.
+// bumpsGeneration reports whether the change increments metadata.generation. For Deployments, annotations
+// count as well as the spec.
 func bumpsGeneration(id desired.ID, before, after map[string]any) bool {
 	annotations := func(obj map[string]any) any {
 		found, _, _ := unstructured.NestedFieldNoCopy(obj, "metadata", "annotations")

@@ -15,17 +15,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
 // kubectlApplyManager is the field manager of kubectl apply.
 const kubectlApplyManager = "kubectl-client-side-apply"
 
-// dryRunKubectlApply returns an application as it is, nil if there is none, and as the API server would
-// store it after kubectl apply: with its defaults, and if its rules let it pass.
-func dryRunKubectlApply(ctx context.Context, c client.Client, a declaredApp) (before, after application.Application, err error) {
-	kind, err := application.KindByAlias(a.owner.Kind)
+// dryRunKubectlApply returns the stored application, or nil, and the application as the API server would
+// store it after kubectl apply, with defaults and after validation.
+func dryRunKubectlApply(ctx context.Context, c client.Client, a declaredApp) (before, after appkind.Application, err error) {
+	kind, err := appkind.ByAlias(a.owner.Kind)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -35,7 +35,7 @@ func dryRunKubectlApply(ctx context.Context, c client.Client, a declaredApp) (be
 	err = c.Get(ctx, client.ObjectKeyFromObject(manifest), live)
 	if apierrors.IsNotFound(err) {
 		if err := c.Create(ctx, manifest, client.DryRunAll, client.FieldOwner(kubectlApplyManager), client.FieldValidation("Strict")); err != nil {
-			return nil, nil, fmt.Errorf("the API server refuses it: %w", cli.WithHint(err))
+			return nil, nil, fmt.Errorf("rejected by the API server: %w", cli.WithHint(err))
 		}
 		after = kind.New()
 		return nil, after, runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, after)
@@ -44,7 +44,7 @@ func dryRunKubectlApply(ctx context.Context, c client.Client, a declaredApp) (be
 		return nil, nil, cli.WithHint(err)
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return nil, nil, errors.New("it is being deleted; wait until it is gone")
+		return nil, nil, errors.New("it is being deleted; wait for the deletion to finish")
 	}
 	patch, err := mergePatch(manifest, live)
 	if err != nil {
@@ -53,7 +53,7 @@ func dryRunKubectlApply(ctx context.Context, c client.Client, a declaredApp) (be
 	changed := live.DeepCopy()
 	err = c.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, client.FieldOwner(kubectlApplyManager), client.FieldValidation("Strict"))
 	if err != nil {
-		return nil, nil, fmt.Errorf("the API server refuses it: %w", cli.WithHint(err))
+		return nil, nil, fmt.Errorf("rejected by the API server: %w", cli.WithHint(err))
 	}
 	before, after = kind.New(), kind.New()
 	return before, after, errors.Join(
@@ -61,8 +61,7 @@ func dryRunKubectlApply(ctx context.Context, c client.Client, a declaredApp) (be
 		runtime.DefaultUnstructuredConverter.FromUnstructured(changed.Object, after))
 }
 
-// sanitizedManifest is what of a manifest is sent: what the API server writes itself is in manifests that
-// come from kubectl get.
+// sanitizedManifest removes fields that the API server sets, which manifests from kubectl get contain.
 func sanitizedManifest(a declaredApp) *unstructured.Unstructured {
 	manifest := a.manifest.DeepCopy()
 	manifest.SetNamespace(a.owner.Namespace)
@@ -73,8 +72,8 @@ func sanitizedManifest(a declaredApp) *unstructured.Unstructured {
 	return manifest
 }
 
-// mergePatch is what kubectl apply sends: what the manifest says, and an end to what the
-// manifest said the last time and does not say any more.
+// mergePatch returns the patch of kubectl apply: it sets the fields of the manifest and removes the fields
+// that only the last applied manifest has.
 func mergePatch(manifest, live *unstructured.Unstructured) ([]byte, error) {
 	modified, err := json.Marshal(manifest.Object)
 	if err != nil {
@@ -91,8 +90,7 @@ func mergePatch(manifest, live *unstructured.Unstructured) ([]byte, error) {
 	return jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
 }
 
-// specOnly leaves of a manifest what matters to us: kubectl has its own rules for the
-// rest.
+// specOnly removes everything except for the spec: kubectl handles metadata differently.
 func specOnly(manifest string) []byte {
 	var object map[string]any
 	if json.Unmarshal([]byte(manifest), &object) != nil {
@@ -105,8 +103,8 @@ func specOnly(manifest string) []byte {
 	return out
 }
 
-// redactPassword takes the password of a spec out of an answer: the API server repeats values that
-// it refuses.
+// redactPassword removes the password of a spec from an error: the API server repeats values that it
+// rejects.
 func redactPassword(err error, a declaredApp) error {
 	password, _, _ := unstructured.NestedString(a.manifest.Object, "spec", "db", "rootPass")
 	if err == nil || password == "" || !strings.Contains(err.Error(), password) {
@@ -114,7 +112,7 @@ func redactPassword(err error, a declaredApp) error {
 	}
 	const placeholder = "(redacted)"
 	text := strings.ReplaceAll(err.Error(), fmt.Sprintf("%q", password), placeholder)
-	if len(password) > 3 { // as a word it would be found everywhere
+	if len(password) > 3 { // shorter passwords would match other words
 		text = strings.ReplaceAll(text, password, placeholder)
 	}
 	return errors.New(text)

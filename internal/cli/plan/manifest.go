@@ -20,17 +20,16 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// declaredApp is what a document of the manifest says.
+// declaredApp is an application of the manifest.
 type declaredApp struct {
 	location string // file and document, for errors
-	// manifest is the document as it was written: what it does not say is not said.
+	// manifest is the document without defaults.
 	manifest   *unstructured.Unstructured
 	owner      desired.Owner
-	components []appsapi.Component
+	components []desired.ExpandedComponent
 }
 
-// readManifest returns the applications of a manifest. Documents of other kinds are left out, with
-// a word about it: people keep them together.
+// readManifest returns the applications of a manifest. It skips documents of other kinds with a message.
 func readManifest(file string, in io.Reader, errOut io.Writer) ([]declaredApp, error) {
 	name := file
 	if file == "-" {
@@ -38,9 +37,9 @@ func readManifest(file string, in io.Reader, errOut io.Writer) ([]declaredApp, e
 	} else {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, fmt.Errorf("%w; give the path of a manifest, or - for standard input", err)
+			return nil, fmt.Errorf("%w; specify the path of a manifest, or - for standard input", err)
 		}
-		defer f.Close() //nolint:errcheck // it was only read
+		defer f.Close() //nolint:errcheck // read-only
 		in = f
 	}
 	var out []declaredApp
@@ -58,7 +57,7 @@ func readManifest(file string, in io.Reader, errOut io.Writer) ([]declaredApp, e
 		app, err := decodeDocument(document)
 		switch {
 		case errors.Is(err, errForeignGroup):
-			fmt.Fprintf(errOut, "%s %s and is left out\n", location, err)
+			fmt.Fprintf(errOut, "%s %s; skipped\n", location, err)
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", location, err))
 		case app != nil:
@@ -67,18 +66,18 @@ func readManifest(file string, in io.Reader, errOut io.Writer) ([]declaredApp, e
 		}
 	}
 	if len(out)+len(errs) == 0 {
-		return nil, fmt.Errorf("%s: there is no %s in it; give a manifest of one", name, supportedKinds)
+		return nil, fmt.Errorf("%s: no %s found; specify a manifest with an application", name, supportedKinds)
 	}
 	return out, errors.Join(errs...)
 }
 
-// supportedKinds are the kinds that can be planned.
+// supportedKinds are the kinds that plan supports.
 const supportedKinds = "AppStack, AppService or CloudManager"
 
 // errForeignGroup marks documents of other API groups.
-var errForeignGroup = errors.New("is not Holdfast's")
+var errForeignGroup = errors.New("is not a Holdfast kind")
 
-// decodeDocument returns nil for a document with nothing in it.
+// decodeDocument returns nil for an empty document.
 func decodeDocument(document []byte) (*declaredApp, error) {
 	var header struct {
 		APIVersion string `json:"apiVersion"`
@@ -86,25 +85,25 @@ func decodeDocument(document []byte) (*declaredApp, error) {
 	}
 	var content any
 	if err := yaml.Unmarshal(document, &content); err != nil {
-		return nil, fmt.Errorf("%w; correct the YAML", err)
+		return nil, fmt.Errorf("%w; fix the YAML", err)
 	}
 	if content == nil {
 		return nil, nil
 	}
-	_ = yaml.Unmarshal(document, &header) // what is not an object has neither
+	_ = yaml.Unmarshal(document, &header) // documents that are not objects have an empty header
 	gv, err := schema.ParseGroupVersion(header.APIVersion)
 	switch {
 	case err != nil || header.APIVersion == "" || header.Kind == "":
-		return nil, fmt.Errorf("apiVersion and kind are missing or wrong; begin it with apiVersion: %s and kind: %s", appsapi.GroupVersion, supportedKinds)
+		return nil, fmt.Errorf("apiVersion or kind is missing or invalid; use apiVersion: %s and kind: %s", appsapi.GroupVersion, supportedKinds)
 	case gv.Group != appsapi.GroupName:
 		return nil, fmt.Errorf("(%s) %w", header.Kind, errForeignGroup)
 	}
 	obj, _, err := decoder().Decode(document, nil, nil)
 	if runtime.IsNotRegisteredError(err) {
-		return nil, fmt.Errorf("%s %s is not known; use %s, and kind %s", header.APIVersion, header.Kind, appsapi.GroupVersion, supportedKinds)
+		return nil, fmt.Errorf("%s %s is not supported; use %s and kind %s", header.APIVersion, header.Kind, appsapi.GroupVersion, supportedKinds)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; kubectl explain %s.spec lists the fields there are", err, strings.ToLower(header.Kind))
+		return nil, fmt.Errorf("%w; kubectl explain %s.spec lists the available fields", err, strings.ToLower(header.Kind))
 	}
 	a, err := newDeclaredApp(obj)
 	if err != nil {
@@ -112,7 +111,7 @@ func decodeDocument(document []byte) (*declaredApp, error) {
 	}
 	a.manifest = &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(document, &a.manifest.Object); err != nil {
-		return nil, fmt.Errorf("%w; correct the YAML", err)
+		return nil, fmt.Errorf("%w; fix the YAML", err)
 	}
 	return a, nil
 }
@@ -123,38 +122,28 @@ func decoder() runtime.Decoder {
 	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
 }
 
-// newDeclaredApp is what the operator makes of the object.
+// newDeclaredApp converts an object to an application with its components.
 func newDeclaredApp(obj runtime.Object) (*declaredApp, error) {
-	var a declaredApp
-	switch o := obj.(type) {
-	case *appsapi.AppService:
-		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
-		a.components = appkind.AppServiceComponents(o)
-	case *appsapi.AppStack:
-		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
-		a.components = appkind.AppStackComponents(o)
-	case *appsapi.CloudManager:
-		a.owner = desired.Owner{Namespace: o.Namespace, Name: o.Name}
-		a.components = appkind.CloudManagerComponents(o)
-	default:
-		return nil, fmt.Errorf("%s is no application; give an %s", obj.GetObjectKind().GroupVersionKind().Kind, supportedKinds)
+	app, ok := obj.(appkind.Application)
+	if !ok {
+		return nil, fmt.Errorf("%s is not an application; use %s", obj.GetObjectKind().GroupVersionKind().Kind, supportedKinds)
 	}
-	a.owner.APIVersion, a.owner.Kind = obj.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
-	a.owner.UID = "plan" // the API server gives the real one
+	a := declaredApp{owner: appkind.Owner(app), components: appkind.Components(app)}
+	a.owner.UID = "plan" // placeholder; the API server sets the UID
 	if a.owner.Name == "" {
-		return nil, errors.New("metadata.name is missing; children are named after it, so give it one")
+		return nil, errors.New("metadata.name is required")
 	}
 	return &a, nil
 }
 
-// validate finds what the API server would refuse and the planner takes for granted.
+// validate checks rules of the API server that the planner relies on.
 func (a declaredApp) validate() error {
 	if len(a.components) == 0 {
-		return errors.New("spec.components is empty; add a component")
+		return errors.New("spec.components must have at least one component")
 	}
 	for _, c := range a.components {
 		if c.Name == "" {
-			return errors.New("a component has no name; give it one")
+			return errors.New("the name of a component is required")
 		}
 		types := 0
 		for _, set := range []bool{c.Service != nil, c.Stateful != nil || c.Database != nil, c.Job != nil} {
@@ -163,7 +152,7 @@ func (a declaredApp) validate() error {
 			}
 		}
 		if types != 1 {
-			return fmt.Errorf("component %q is not exactly one of service, stateful, database and job; say what it is", c.Name)
+			return fmt.Errorf("component %q must set exactly one of service, stateful, database and job", c.Name)
 		}
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,35 +18,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
+	"github.com/holdfast-dev/holdfast/internal/childkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/ownership"
-	"github.com/holdfast-dev/holdfast/internal/rollout"
+	"github.com/holdfast-dev/holdfast/internal/reconcile/execute"
 	"github.com/holdfast-dev/holdfast/internal/simulate"
 )
 
-// childKinds are the kinds that the children of an application may have.
-var childKinds = []schema.GroupVersionKind{
-	desired.KindDeployment, desired.KindStatefulSet, desired.KindService, desired.KindJob, desired.KindCronJob,
-	desired.KindConfigMap, desired.KindAutoscaler, desired.KindBudget, desired.KindIngress, desired.KindRoute, desired.KindRevision,
-}
-
-// maxConcurrentReads is how many questions are asked at the same time.
+// maxConcurrentReads limits concurrent requests.
 const maxConcurrentReads = 8
 
-// observer reads what the operator would decide on.
+// observer reads the state of the cluster that the planner needs.
 type observer struct {
 	client client.Client
-	// app is the application as it would be stored, and live as it is, nil if it is not.
-	app, live application.Application
+	// app is the application as it would be stored, live the stored one, or nil.
+	app, live appkind.Application
 	owner     desired.Owner
-	specs     []appsapi.Component
+	specs     []desired.ExpandedComponent
 
 	mu    sync.Mutex
 	notes []string
-	// missingKinds are the kinds that the cluster does not have.
-	missingKinds map[schema.GroupVersionKind]bool
+	// recorded are the hashes of referenced objects that children have recorded, hashes those that were
+	// computed.
+	recorded map[desired.Ref][]desired.RefState
+	hashes   map[desired.Ref]*desired.RefState
 }
 
 func (l *observer) addNote(format string, args ...any) {
@@ -58,100 +53,87 @@ func (l *observer) addNote(format string, args ...any) {
 	}
 }
 
-// observe reads everything.
+// observe reads every object that has the managed-by label.
 func (l *observer) observe(ctx context.Context) (simulate.Input, error) {
-	in := simulate.Input{Owner: l.owner, ComponentSpecs: l.specs, Observed: rollout.Observed{}, Unowned: rollout.Observed{}, DeleteData: deletesData(l.app)}
-	var err error
-	if in.Spec, in.RevisionLimit, err = revisionSpec(l.app); err != nil {
-		return in, err
+	in := simulate.Input{Kind: executorKind(appkind.Of(l.app)), App: l.app, ConfigRefs: l, Reader: hintReader{l.client}, MissingKinds: map[schema.GroupVersionKind]bool{}}
+	if l.live != nil {
+		in.Live = l.live
 	}
-	managed, err := l.listManaged(ctx)
+	children, err := l.listChildren(ctx, in.MissingKinds)
 	if err != nil {
 		return in, err
 	}
-	for id, obj := range managed {
-		if !isChildOf(l.owner, obj) {
-			continue
+	l.recorded, l.hashes = map[desired.Ref][]desired.RefState{}, map[desired.Ref]*desired.RefState{}
+	for _, child := range children {
+		for ref, state := range desired.RecordedRefs(l.owner.Keys, child) {
+			l.recorded[ref] = append(l.recorded[ref], state)
 		}
-		if revision, ok := obj.(*appsv1.ControllerRevision); ok {
-			if ownership.BelongsTo(l.owner, revision) {
-				in.Revisions = append(in.Revisions, revision)
-			}
-			continue
-		}
-		in.Observed[id] = obj
 	}
-	if in.Retained, err = l.listRetained(ctx); err != nil {
-		return in, err
-	}
-	l.specs = desired.ResolveBindings(l.owner, l.specs, in.Retained)
-	in.ComponentSpecs = l.specs
-	if in.Contents, err = l.configHashes(ctx, in.Observed); err != nil {
-		return in, err
-	}
-	components := desired.Build(l.owner, l.specs, desired.ClusterState{RefStates: in.Contents, Retained: in.Retained})
-	if in.RunningPods, err = l.countRunningPods(ctx, components, in.Observed); err != nil {
-		return in, err
-	}
-	return in, l.findNameConflicts(ctx, components, managed, &in)
+	data, err := l.listData(ctx, &in)
+	in.Objects = slices.Concat(children, data)
+	return in, err
 }
 
-// isChildOf says whether an object is a child of an application, by its reference or its label,
-// either of which somebody may have taken away.
-func isChildOf(owner desired.Owner, obj metav1.Object) bool {
-	ref := metav1.GetControllerOfNoCopy(obj)
-	return ref != nil && ref.UID == owner.UID || obj.GetLabels()[appsapi.LabelOwnerUID] == string(owner.UID)
+// executorKind converts a kind for the executor.
+func executorKind(k *appkind.Kind) execute.Kind {
+	out := execute.Kind{
+		GVK:            k.GroupVersionKind,
+		Keys:           k.Keys,
+		New:            func() execute.Application { return k.New() },
+		Components:     func(app execute.Application) []desired.ExpandedComponent { return k.Components(app) },
+		DeletionPolicy: nil,
+	}
+	if k.DeletionPolicy != nil {
+		out.DeletionPolicy = func(app execute.Application) appsapi.DeletionPolicy { return k.DeletionPolicy(app) }
+	}
+	if k.History != nil {
+		out.History = func(app execute.Application) (any, int32) { return k.History.Spec(app) }
+	}
+	return out
 }
 
-// listManaged are all objects of the namespace that say that they are Holdfast's.
-func (l *observer) listManaged(ctx context.Context) (rollout.Observed, error) {
+// hintReader adds the next step to errors.
+type hintReader struct{ client.Reader }
+
+// Get reads an object.
+func (r hintReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return cli.WithHint(r.Reader.Get(ctx, key, obj, opts...))
+}
+
+// List reads a list.
+func (r hintReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return cli.WithHint(r.Reader.List(ctx, list, opts...))
+}
+
+// listChildren lists the children of all applications in the namespace.
+func (l *observer) listChildren(ctx context.Context, missing map[schema.GroupVersionKind]bool) ([]client.Object, error) {
 	var mu sync.Mutex
-	observed := rollout.Observed{}
+	var children []client.Object
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrentReads)
-	for _, kind := range childKinds {
+	for _, kind := range slices.Concat(childkind.Required, childkind.Optional) {
 		group.Go(func() error {
-			list, err := l.newList(kind)
-			if err != nil {
-				return err
-			}
-			err = l.client.List(ctx, list, client.InNamespace(l.owner.Namespace), client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy})
-			if kind == desired.KindRoute && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
-				mu.Lock()
-				defer mu.Unlock()
-				l.missingKinds[kind] = true
+			list := kind.NewList()
+			err := l.client.List(ctx, list, client.InNamespace(l.owner.Namespace), client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy})
+			mu.Lock()
+			defer mu.Unlock()
+			if kind.GVK == desired.KindRoute && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
+				missing[kind.GVK] = true
 				return nil
 			}
 			if err != nil {
-				return fmt.Errorf("list %ss of namespace %s: %w", kind.Kind, l.owner.Namespace, cli.WithHint(err))
+				return fmt.Errorf("list %ss of namespace %s: %w", kind.GVK.Kind, l.owner.Namespace, cli.WithHint(err))
 			}
-			mu.Lock()
-			defer mu.Unlock()
 			return meta.EachListItem(list, func(item runtime.Object) error {
-				obj := item.(rollout.Object)
-				observed[desired.ID{Kind: kind, Name: obj.GetName()}] = obj
+				children = append(children, item.(client.Object))
 				return nil
 			})
 		})
 	}
-	return observed, group.Wait()
+	return children, group.Wait()
 }
 
-func (l *observer) newList(kind schema.GroupVersionKind) (client.ObjectList, error) {
-	listKind := kind.GroupVersion().WithKind(kind.Kind + "List")
-	if !l.client.Scheme().Recognizes(listKind) {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(listKind)
-		return list, nil
-	}
-	made, err := l.client.Scheme().New(listKind)
-	if err != nil {
-		return nil, err
-	}
-	return made.(client.ObjectList), nil
-}
-
-// newObject is an empty object of a kind; of one that is not compiled in, a map.
+// newObject returns an empty object of a kind. It is unstructured if the scheme does not have the kind.
 func newObject(c client.Client, namespace string, id desired.ID) client.Object {
 	obj := client.Object(&unstructured.Unstructured{})
 	if made, err := c.Scheme().New(id.Kind); err == nil {
@@ -163,128 +145,59 @@ func newObject(c client.Client, namespace string, id desired.ID) client.Object {
 	return obj
 }
 
-// findNameConflicts finds what has the name of a child and is not the application's.
-func (l *observer) findNameConflicts(ctx context.Context, components []desired.Component, managed rollout.Observed, in *simulate.Input) error {
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxConcurrentReads)
-	for _, c := range components {
-		for _, child := range c.Children {
-			if in.Observed[child.ID] != nil {
-				continue
-			}
-			if existing := managed[child.ID]; existing != nil {
-				in.Observed[child.ID] = existing // of another application
-				continue
-			}
-			group.Go(func() error {
-				obj := newObject(l.client, l.owner.Namespace, child.ID)
-				err := l.client.Get(ctx, client.ObjectKeyFromObject(obj), obj)
-				if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-					return nil
-				}
-				if err != nil {
-					return fmt.Errorf("get %s %s/%s: %w", child.Kind.Kind, l.owner.Namespace, child.Name, cli.WithHint(err))
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				in.Unowned[child.ID] = obj
-				return nil
-			})
-		}
-	}
-	return group.Wait()
-}
-
-// countRunningPods counts the pods of components that have no StatefulSet.
-func (l *observer) countRunningPods(ctx context.Context, components []desired.Component, observed rollout.Observed) (map[string]int32, error) {
-	counts := map[string]int32{}
-	for _, c := range components {
-		if c.Data == nil || observed[c.Workload] != nil {
-			continue
-		}
-		var list corev1.PodList
-		if err := l.client.List(ctx, &list, client.InNamespace(l.owner.Namespace), client.MatchingLabels{appsapi.LabelWorkload: c.WorkloadID}); err != nil {
-			return nil, fmt.Errorf("list pods of %s %s: %w", c.Workload.Kind.Kind, c.Workload.Name, cli.WithHint(err))
-		}
-		var pods []*corev1.Pod
-		for i := range list.Items {
-			pods = append(pods, &list.Items[i])
-		}
-		if n := desired.ReplicasFromPods(pods); n > 0 {
-			counts[c.Name] = n
-		}
-	}
-	return counts, nil
-}
-
-// listRetained reads the claims and credentials that may be the application's.
-func (l *observer) listRetained(ctx context.Context) ([]desired.RetainedObject, error) {
-	if !slices.ContainsFunc(l.specs, func(c appsapi.Component) bool { return c.Stateful != nil }) && l.live == nil {
+// listData lists claims and the metadata of Secrets. It skips both for applications without data.
+func (l *observer) listData(ctx context.Context, in *simulate.Input) ([]client.Object, error) {
+	if l.live == nil && !slices.ContainsFunc(l.specs, func(c desired.ExpandedComponent) bool { return c.Stateful != nil }) {
 		return nil, nil
 	}
-	listOptions := []client.ListOption{client.InNamespace(l.owner.Namespace), client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy}}
+	managed := []client.ListOption{client.InNamespace(l.owner.Namespace), client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy}}
 	var claims corev1.PersistentVolumeClaimList
-	if err := l.client.List(ctx, &claims, listOptions...); err != nil {
+	if err := l.client.List(ctx, &claims, managed...); err != nil {
 		return nil, fmt.Errorf("list PersistentVolumeClaims of namespace %s: %w", l.owner.Namespace, cli.WithHint(err))
 	}
+	var data []client.Object
 	var retained []desired.RetainedObject
 	for i := range claims.Items {
 		c := &claims.Items[i]
-		retained = append(retained, desired.RetainedObject{ID: desired.ID{Kind: desired.KindClaim, Name: c.Name}, Object: c, Claim: c})
+		data = append(data, c)
+		retained = append(retained, desired.RetainedClaim(l.owner.Keys, c))
 	}
 	secrets := &metav1.PartialObjectMetadataList{}
 	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := l.client.List(ctx, secrets, listOptions...)
-	switch {
-	case apierrors.IsForbidden(err):
-		return l.assumeCredentials(desired.RetainedFor(l.owner, l.specs, retained)), nil
-	case err != nil:
+	err := l.client.List(ctx, secrets, managed...)
+	if apierrors.IsForbidden(err) {
+		in.SecretsHidden = true
+		return append(data, l.assumeCredentials(desired.RetainedFor(l.owner, l.specs, retained))...), nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("list Secrets of namespace %s: %w", l.owner.Namespace, cli.WithHint(err))
 	}
 	for i := range secrets.Items {
-		if s := &secrets.Items[i]; s.Labels[appsapi.LabelWorkload] != "" {
-			retained = append(retained, desired.RetainedObject{ID: desired.ID{Kind: desired.KindSecret, Name: s.Name}, Object: s})
-		}
+		secrets.Items[i].SetGroupVersionKind(desired.KindSecret)
+		data = append(data, &secrets.Items[i])
 	}
-	return l.addUnlabeledSecrets(ctx, desired.RetainedFor(l.owner, l.specs, retained))
+	return data, nil
 }
 
-// addUnlabeledSecrets adds the Secrets that have the name of credentials and do not say whose they are.
-func (l *observer) addUnlabeledSecrets(ctx context.Context, retained []desired.RetainedObject) ([]desired.RetainedObject, error) {
+// assumeCredentials returns the credentials of existing data if the caller has no permission to list
+// Secrets.
+func (l *observer) assumeCredentials(retained []desired.RetainedObject) (assumed []client.Object) {
 	secrets, _ := desired.CredentialSecrets(l.owner, l.specs, retained)
-	for _, ref := range secrets {
-		id := desired.ID{Kind: desired.KindSecret, Name: ref.Name}
-		if slices.ContainsFunc(retained, func(k desired.RetainedObject) bool { return k.ID == id }) {
-			continue
-		}
-		secret, err := l.getMetadata(ctx, desired.RefSecret, ref.Name)
-		if err != nil {
-			return nil, err
-		}
-		if secret != nil && secret.Labels[appsapi.LabelWorkload] == "" {
-			retained = append(retained, desired.RetainedObject{ID: id, Object: secret})
-		}
-	}
-	return desired.SortRetained(retained), nil
-}
-
-// assumeCredentials takes the credentials of what has data for granted, for who may not see Secrets.
-func (l *observer) assumeCredentials(retained []desired.RetainedObject) []desired.RetainedObject {
-	secrets, _ := desired.CredentialSecrets(l.owner, l.specs, retained)
-	components := desired.Build(l.owner, l.specs, desired.ClusterState{Retained: retained})
-	for _, c := range components {
+	for _, c := range desired.Build(l.owner, l.specs, desired.ClusterState{Retained: retained}) {
 		if c.Data == nil || !c.Data.HasClaims() || !slices.ContainsFunc(secrets, func(r desired.Ref) bool { return r.Name == c.Data.Secret }) {
 			continue
 		}
-		l.addNote("You may not list Secrets: whether Secret %s with the credentials of component %q exists is not known; it is taken for granted.", c.Data.Secret, c.Name)
-		retained = append(retained, desired.RetainedObject{ID: desired.ID{Kind: desired.KindSecret, Name: c.Data.Secret}, Object: &metav1.PartialObjectMetadata{
-			ObjectMeta: metav1.ObjectMeta{Namespace: l.owner.Namespace, Name: c.Data.Secret, Labels: maps.Clone(desired.RetainedLabels(l.owner, c))}}})
+		l.addNote("No permission to list Secrets: the plan assumes that Secret %s with the credentials of component %q exists.",
+			c.Data.Secret, c.Name)
+		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.owner.Namespace, Name: c.Data.Secret, Labels: maps.Clone(desired.RetainedLabels(l.owner, c))}}
+		secret.SetGroupVersionKind(desired.KindSecret)
+		assumed = append(assumed, secret)
 	}
-	return desired.SortRetained(retained)
+	return assumed
 }
 
-// getMetadata reads what a ConfigMap or Secret says about itself; nil if there is none.
+// getMetadata reads the metadata of a ConfigMap or Secret, or nil if it does not exist.
 func (l *observer) getMetadata(ctx context.Context, kind, name string) (*metav1.PartialObjectMetadata, error) {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))

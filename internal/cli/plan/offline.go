@@ -14,25 +14,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
-// Order is in which order an application would be created and deleted.
+// Order is the order in which an application would be created and deleted.
 type Order struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Components in the order in which they are created.
+	// Components are in creation order.
 	Components []Component `json:"components"`
-	// EmptyCluster is what the operator would do first in a cluster where nothing of the
-	// application exists.
+	// EmptyCluster is the first step of the operator in a cluster without objects of the application.
 	EmptyCluster EmptyCluster `json:"emptyCluster"`
-	// Deletion is the order in which the components go, those of one entry together. It
-	// is empty when they all go at once.
+	// Deletion is the order in which components are deleted. Components of one entry are deleted
+	// together. It is empty if all components are deleted at once.
 	Deletion [][]string `json:"deletion,omitempty"`
 }
 
 // Component is one component of the application.
 type Component struct {
-	// Wave is which of the waves creates it: those of one wave wait only for those of
-	// earlier ones.
+	// Wave is the number of the wave that creates the component. Components wait only for earlier waves.
 	Wave      int                       `json:"wave"`
 	Name      string                    `json:"name"`
 	Type      appsapi.ComponentType     `json:"type"`
@@ -41,11 +39,11 @@ type Component struct {
 	Suspended bool                      `json:"suspended,omitempty"`
 }
 
-// EmptyCluster says which components are applied and which wait.
+// EmptyCluster lists the components that are applied and those that wait.
 type EmptyCluster struct {
 	Apply []string `json:"apply,omitempty"`
 	Wait  []Wait   `json:"wait,omitempty"`
-	// Suspended components are left alone.
+	// Suspended components are not applied.
 	Suspended []string `json:"suspended,omitempty"`
 }
 
@@ -55,8 +53,7 @@ type Wait struct {
 	For       []string `json:"for"`
 }
 
-// planOffline prints the order of every application. One that cannot be planned does not hide
-// the others.
+// planOffline prints the order of all applications. An error of one application does not stop the others.
 func planOffline(o options, applications []declaredApp, out io.Writer) error {
 	var orders []Order
 	var errs []error
@@ -101,7 +98,7 @@ func newOrder(a declaredApp) (Order, error) {
 		}
 		p.EmptyCluster.Apply = append(p.EmptyCluster.Apply, s.Component)
 	}
-	if rollout.RequiresOrder(components, nil) {
+	if rollout.RequiresOrder(appsapi.DefaultKeys, components, nil) {
 		p.Deletion = deletionOrder(a.owner, components)
 	}
 	return p, nil
@@ -115,7 +112,7 @@ func newComponent(wave int, c desired.Component) Component {
 	return out
 }
 
-// withoutNonGatingDependencies are the components without their dependencies on those that nobody waits for.
+// withoutNonGatingDependencies removes dependencies on components that do not block their dependents.
 func withoutNonGatingDependencies(components []desired.Component) []desired.Component {
 	nonGating := map[string]bool{}
 	for _, c := range components {
@@ -134,7 +131,7 @@ func withoutNonGatingDependencies(components []desired.Component) []desired.Comp
 	return out
 }
 
-// deletionOrder plays the deletion of what the components would have become.
+// deletionOrder simulates the deletion of the components.
 func deletionOrder(owner desired.Owner, components []desired.Component) [][]string {
 	observed := rollout.Observed{}
 	for _, c := range components {
@@ -156,12 +153,12 @@ func deletionOrder(owner desired.Owner, components []desired.Component) [][]stri
 	}
 }
 
-// workloadMetadata is what of a workload the order of deletion is made of.
+// workloadMetadata returns the metadata of a workload that determines the deletion order.
 func workloadMetadata(owner desired.Owner, c desired.Component) rollout.Object {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: c.Workload.Name, Namespace: owner.Namespace,
 		Labels:          map[string]string{appsapi.LabelComponent: c.Name},
-		Annotations:     map[string]string{appsapi.AnnotationDependsOn: strings.Join(c.DependsOn, ",")},
+		Annotations:     map[string]string{appsapi.DefaultKeys.DependsOn: strings.Join(c.DependsOn, ",")},
 		OwnerReferences: []metav1.OwnerReference{{UID: owner.UID, Controller: new(true)}},
 	}}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-// List is the answer for programs.
+// List is the machine-readable output.
 type List struct {
 	cli.Header `json:",inline"`
 	Items      []Plan `json:"items"`
@@ -30,7 +30,7 @@ func printPlans(out cli.Terminal, output cli.Output, plans []Plan) error {
 	return nil
 }
 
-// print prints a plan for people.
+// print prints a plan as text.
 func (p Plan) print(out cli.Terminal, wide bool) {
 	fmt.Fprintln(out, out.Colorize(cli.StyleBold, p.title()+": "+p.summary()))
 	var shown []Change
@@ -59,7 +59,10 @@ func (p Plan) print(out cli.Terminal, wide bool) {
 		printParagraph(out, cli.ColorWarning, n)
 	}
 	if slices.ContainsFunc(shown, func(c Change) bool { return c.Estimated }) {
-		printParagraph(out, cli.ColorWarning, "Where it says \"without the API server\", the API server was not asked, because you may not write such objects or because others hold fields that shut out ours: only the fields that Holdfast holds are compared.")
+		printParagraph(out, cli.ColorWarning,
+			"Changes marked \"estimated without the API server\" were not checked with a dry run: either you have no permission "+
+				"to write the object, or Holdfast first removes fields of other field managers from it. "+
+				"Only fields that Holdfast owns are compared.")
 	}
 }
 
@@ -73,10 +76,10 @@ func printParagraph(out cli.Terminal, color, text string) {
 	}
 }
 
-// summary counts what happens.
+// summary counts the changes by action.
 func (p Plan) summary() string {
 	if p.Suspended {
-		return "suspended, so nothing else is written"
+		return "suspended, only the spec is written"
 	}
 	counts := map[Action]int{}
 	for _, c := range p.Changes {
@@ -94,16 +97,15 @@ func (p Plan) summary() string {
 	case counts[Unchanged] < len(p.Changes) && len(parts) > 0:
 		return strings.Join(parts, ", ")
 	case p.SpecChanges:
-		return "nothing changes but its own spec"
+		return "only the spec changes"
 	}
-	return "nothing changes"
+	return "no changes"
 }
 
-// actionColors of what happens; the words say the same.
+// actionColors are the colors of actions. The action is also printed as text.
 var actionColors = map[Action]string{Created: cli.ColorGood, Changed: cli.ColorWarning, Deleted: cli.ColorBad, Recreated: cli.ColorBad, Rejected: cli.ColorBad, Unchanged: cli.StyleDim}
 
-// print prints a change: what, and below it the fields. What does not fit into the line goes
-// below it, too.
+// print prints a change with its fields below. Remarks that do not fit into the line are wrapped below it.
 func (c Change) print(out cli.Terminal, width int, wide bool) {
 	const indent = "    "
 	line := fmt.Sprintf("%-10s%-*s  %s %s", strings.ToLower(string(c.Action)), width, c.Component, c.Kind, c.Name)
@@ -125,7 +127,7 @@ func (c Change) print(out cli.Terminal, width int, wide bool) {
 	}
 }
 
-// remarks are what people have to know about a change.
+// remarks returns the effects of a change, such as restarts.
 func (c Change) remarks() []string {
 	var remarks []string
 	add := func(set bool, format string, args ...any) {
@@ -134,19 +136,19 @@ func (c Change) remarks() []string {
 		}
 	}
 	add(c.Action == Deleted && c.Data == "", "DELETES")
-	add(c.Data == dataDeleted, "DELETES DATA FOR GOOD")
-	add(c.Action == Recreated && c.Kind == desired.KindStatefulSet.Kind, "RECREATES around its pods")
+	add(c.Data == dataDeleted, "DELETES DATA PERMANENTLY")
+	add(c.Action == Recreated && c.Kind == desired.KindStatefulSet.Kind, "RECREATES, pods keep running")
 	add(c.Action == Recreated && c.Kind != desired.KindStatefulSet.Kind, "RECREATES")
 	add(c.Restarts > 0, "RESTARTS %s", pluralize(int(c.Restarts), "pod"))
 	add(c.Runs, "RUNS")
 	add(c.Data == dataGrows, "GROWS")
-	add(c.Data == dataRetained, "RETAINED: the data stays")
-	add(c.Data == dataReused, "FOUND AGAIN")
+	add(c.Data == dataRetained, "RETAINED: the data is kept")
+	add(c.Data == dataReused, "REUSES RETAINED DATA")
 	add(len(c.WaitsFor) > 0, "after %s %s ready", joinAnd(c.WaitsFor), isAre(len(c.WaitsFor)))
-	add(c.Estimated, "without the API server")
+	add(c.Estimated, "estimated without the API server")
 	add(c.BlockedBy != "", "%s", c.BlockedBy)
 	add(c.Reason != "" && c.Action == Rejected, "%s", c.Reason)
-	add(c.Reason != "" && c.Action != Rejected, "REFUSED in part: %s", c.Reason)
+	add(c.Reason != "" && c.Action != Rejected, "PARTLY REFUSED: %s", c.Reason)
 	return remarks
 }
 
@@ -157,7 +159,7 @@ func isAre(n int) string {
 	return "are"
 }
 
-// revisionSummary says what is remembered.
+// revisionSummary describes saved and pruned revisions.
 func (p Plan) revisionSummary() string {
 	var parts, pruned []string
 	for _, c := range p.Changes {
@@ -166,27 +168,27 @@ func (p Plan) revisionSummary() string {
 		}
 		switch c.Action {
 		case Created:
-			parts = append(parts, "The spec is remembered as a new revision.")
+			parts = append(parts, "The spec is saved as a new revision.")
 		case Deleted:
 			pruned = append(pruned, c.Name)
 		case Changed:
 			for _, f := range c.Fields {
 				if f.Path == "revision" {
-					parts = append(parts, fmt.Sprintf("The spec is that of revision %v again, which becomes revision %v.", f.Old, f.New))
+					parts = append(parts, fmt.Sprintf("The spec matches revision %v, which becomes revision %v.", f.Old, f.New))
 				}
 			}
 		}
 	}
 	if len(pruned) > 0 {
-		parts = append(parts, fmt.Sprintf("Forgotten: ControllerRevision %s.", joinAnd(pruned)))
+		parts = append(parts, fmt.Sprintf("Pruned: ControllerRevision %s.", joinAnd(pruned)))
 	}
 	return strings.Join(parts, " ")
 }
 
-// isDerived says whether a field only follows from others.
+// isDerived reports whether a field is derived from other fields.
 func (f Field) isDerived() bool { return slices.Contains(derivedPaths[:2], f.Path) }
 
-// format is a field in one line, as short as the terminal is narrow.
+// format formats a field as one line, shortened to the width of the terminal.
 func (f Field) format(width int) string {
 	maxLen := 0
 	if width > 0 {
@@ -203,10 +205,10 @@ func (f Field) format(width int) string {
 	return fmt.Sprintf("%s: %s -> %s", f.Path, formatValue(f.Old, maxLen), formatValue(f.New, maxLen))
 }
 
-// maxValueLength is how long a value may be where any line fits.
+// maxValueLength is the maximum length of a value without a terminal width.
 const maxValueLength = 200
 
-// formatValue is a value in one line.
+// formatValue formats a value as one line.
 func formatValue(value any, maxLen int) string {
 	text, isString := value.(string)
 	if !isString || strings.ContainsAny(text, "\n\t") || text == "" {

@@ -37,7 +37,7 @@ func printOrders(output string, orders []Order, out io.Writer) error {
 	return nil
 }
 
-// print prints an order for people.
+// print prints an order as text.
 func (p Order) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s, %s\n\n", p.title(), pluralize(len(p.Components), "component"))
@@ -68,13 +68,13 @@ func (p Order) title() string {
 
 func (p Order) deletionText() string {
 	if len(p.Deletion) == 0 {
-		return "Deletion takes everything at once: nothing needs anything else."
+		return "Deletion order: all components at once."
 	}
 	var waves []string
 	for _, wave := range p.Deletion {
 		waves = append(waves, joinAnd(wave))
 	}
-	return "Deletion goes the other way: " + strings.Join(waves, ", then ") + "."
+	return "Deletion order: " + strings.Join(waves, ", then ") + "."
 }
 
 func pluralize(n int, noun string) string {
@@ -92,7 +92,7 @@ func joinFunc[T any](list []T, text func(T) string) string {
 	return strings.Join(out, ", ")
 }
 
-// joinAnd joins names as one says them.
+// joinAnd joins names with commas and "and".
 func joinAnd(names []string) string {
 	last := len(names) - 1
 	if last < 1 {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-// samplePlans is a plan with all that a plan can say.
+// samplePlans covers all outputs of a plan.
 var samplePlans = []Plan{
 	{Kind: "AppStack", Namespace: "shop", Name: "shop", Exists: true, Changes: []Change{
 		{Action: Unchanged, Component: "web", Kind: "Service", Name: "shop-web"},
@@ -35,12 +35,12 @@ var samplePlans = []Plan{
 			{Path: "spec.template.spec.containers[app].args", Old: []any{"--old"}}}},
 		{Step: 3, Action: Changed, Component: "web", Kind: "Deployment", Name: "shop-web", Restarts: 1, WaitsFor: []string{"api"}, Estimated: true,
 			Fields: []Field{{Path: "spec.replicas", Old: int64(1), New: int64(2)}}},
-		{Step: 3, Action: Deleted, Component: "cache", Kind: "StatefulSet", Name: "shop-cache", BlockedBy: `Component "cache" left the spec and stays until no pod of "web" needs it`},
+		{Step: 3, Action: Deleted, Component: "cache", Kind: "StatefulSet", Name: "shop-cache", BlockedBy: `Component "cache" was removed from the spec and is kept until no pod of "web" depends on it`},
 		{Step: 4, Action: Changed, Component: "cache", Kind: "PersistentVolumeClaim", Name: "data-shop-cache-0", Data: dataRetained,
 			Fields: []Field{{Path: "metadata.labels[apps.holdfast.dev/retained]", New: "true"}}},
 		{Step: 4, Action: Deleted, Kind: "ControllerRevision", Name: "shop-0"},
-		{Action: Rejected, Component: "taken", Kind: "Deployment", Name: "shop-taken", Reason: "Deployment shop/shop-taken exists and is not Holdfast's, so it is left alone"},
-	}, Problems: []Problem{{"old", "waits for taken"}}, Notes: []string{"You may not read Secret creds, so it is taken for granted that it exists."}},
+		{Action: Rejected, Component: "taken", Kind: "Deployment", Name: "shop-taken", Reason: "Deployment shop/shop-taken exists and is not managed by Holdfast"},
+	}, Problems: []Problem{{"old", "waits for taken"}}, Notes: []string{"No permission to read Secret creds: the plan assumes that it exists."}},
 	{Kind: "AppStack", Namespace: "shop", Name: "gone", Exists: true, Changes: []Change{
 		{Step: 1, Action: Deleted, Component: "db", Kind: "PersistentVolumeClaim", Name: "data-gone-db-0", Data: dataDeleted},
 		{Step: 1, Action: Changed, Component: "new", Kind: "Secret", Name: "gone-new-auth", Data: dataReused, Fields: []Field{{Path: "metadata.labels[apps.holdfast.dev/retained]", Old: "true"}}},
@@ -76,13 +76,13 @@ func TestHasChangesAndRejection(t *testing.T) {
 		changes  bool
 		rejected bool
 	}{
-		"everything": {plan: samplePlans[0], changes: true, rejected: true},
-		"data":       {plan: samplePlans[1], changes: true},
-		"nothing":    {plan: samplePlans[2]},
-		"its spec":   {plan: samplePlans[3], changes: true},
-		"suspended":  {plan: samplePlans[4]},
-		"new":        {plan: Plan{SpecChanges: true}, changes: true},
-		"refused":    {plan: Plan{Exists: true, Changes: []Change{{Action: Rejected, Reason: "x"}}}, rejected: true},
+		"all":       {plan: samplePlans[0], changes: true, rejected: true},
+		"data":      {plan: samplePlans[1], changes: true},
+		"unchanged": {plan: samplePlans[2]},
+		"spec only": {plan: samplePlans[3], changes: true},
+		"suspended": {plan: samplePlans[4]},
+		"new":       {plan: Plan{SpecChanges: true}, changes: true},
+		"refused":   {plan: Plan{Exists: true, Changes: []Change{{Action: Rejected, Reason: "x"}}}, rejected: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestHasChangesAndRejection(t *testing.T) {
 				t.Errorf("changes: %t", got)
 			}
 			if err := tc.plan.rejection(); (err != nil) != tc.rejected {
-				t.Errorf("refusal: %v", err)
+				t.Errorf("rejection: %v", err)
 			}
 		})
 	}
@@ -138,11 +138,11 @@ func TestVersionSkewWarning(t *testing.T) {
 		operator *appsv1.Deployment
 		want     bool
 	}{
-		"the same":             {plugin: "v1.2.0", operator: operator("", "registry:5000/holdfast/operator:1.2.0")},
-		"another":              {plugin: "v1.2.0", operator: operator("", "holdfast/operator:v1.3.0"), want: true},
-		"the label counts":     {plugin: "1.2.0", operator: operator("1.2.0", "holdfast/operator:v1.3.0")},
-		"a plugin of one's":    {plugin: "dev", operator: operator("", "holdfast/operator:v1.3.0")},
-		"an operator of one's": {plugin: "v1.2.0", operator: operator("", "holdfast/operator:dev")},
+		"same version":         {plugin: "v1.2.0", operator: operator("", "registry:5000/holdfast/operator:1.2.0")},
+		"other version":        {plugin: "v1.2.0", operator: operator("", "holdfast/operator:v1.3.0"), want: true},
+		"label overrides tag":  {plugin: "1.2.0", operator: operator("1.2.0", "holdfast/operator:v1.3.0")},
+		"development plugin":   {plugin: "dev", operator: operator("", "holdfast/operator:v1.3.0")},
+		"development operator": {plugin: "v1.2.0", operator: operator("", "holdfast/operator:dev")},
 		"no tag":               {plugin: "v1.2.0", operator: operator("", "registry:5000/holdfast/operator@sha256:00")},
 	}
 	for name, tc := range cases {
@@ -150,21 +150,21 @@ func TestVersionSkewWarning(t *testing.T) {
 			var out bytes.Buffer
 			warnVersionSkew(t.Context(), fake.NewClientBuilder().WithObjects(tc.operator).Build(), tc.plugin, &out)
 			if got := out.String(); (got != "") != tc.want {
-				t.Errorf("said %q", got)
+				t.Errorf("got %q", got)
 			}
 		})
 	}
 }
 
-// The API server repeats what it refuses.
+// The API server repeats rejected values.
 func TestPasswordIsRedacted(t *testing.T) {
 	app := func(password string) declaredApp {
 		return declaredApp{manifest: &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"db": map[string]any{"rootPass": password}}}}}
 	}
 	cases := map[string]struct{ password, text, want string }{
-		"a password":  {"top-secret", `spec.db.rootPass: Invalid value: "top-secret": too short, top-secret`, `spec.db.rootPass: Invalid value: (redacted): too short, (redacted)`},
-		"a short one": {"a", `Invalid value: "a": a password`, `Invalid value: (redacted): a password`},
-		"none":        {"", "spec.db: x", "spec.db: x"},
+		"password": {"top-secret", `spec.db.rootPass: Invalid value: "top-secret": too short, top-secret`, `spec.db.rootPass: Invalid value: (redacted): too short, (redacted)`},
+		"short":    {"a", `Invalid value: "a": a password`, `Invalid value: (redacted): a password`},
+		"none":     {"", "spec.db: x", "spec.db: x"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestFormatValue(t *testing.T) {
 		maxLen int
 		want   string
 	}{
-		"a word": {"x", 0, "x"}, "nothing": {"", 0, `""`}, "lines": {"a\nb", 0, `"a\nb"`}, "a number": {int64(3), 0, "3"},
-		"a map": {map[string]any{"a": "b"}, 0, `{"a":"b"}`}, "long": {strings.Repeat("x", 30), 20, strings.Repeat("x", 17) + "..."},
+		"word": {"x", 0, "x"}, "empty": {"", 0, `""`}, "lines": {"a\nb", 0, `"a\nb"`}, "number": {int64(3), 0, "3"},
+		"map": {map[string]any{"a": "b"}, 0, `{"a":"b"}`}, "long": {strings.Repeat("x", 30), 20, strings.Repeat("x", 17) + "..."},
 	}
 	for name, tc := range cases {
 		if got := formatValue(tc.value, tc.maxLen); got != tc.want {

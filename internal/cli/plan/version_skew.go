@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// warnVersionSkew says when the planner of the plugin is not that of the operator. What cannot
-// be known is not worth a word, and a build of a developer is of no version.
+// warnVersionSkew warns if the plugin and the operator have different versions, because their planners can
+// differ. It does not warn about unknown versions and development builds.
 func warnVersionSkew(ctx context.Context, c client.Reader, plugin string, errOut io.Writer) {
 	var d appsv1.Deployment
 	if c.Get(ctx, client.ObjectKey{Namespace: cli.OperatorNamespace, Name: cli.OperatorName}, &d) != nil {

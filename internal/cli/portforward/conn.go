@@ -13,8 +13,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// conn is one connection in a tunnel: a stream with the bytes, and one on which the kubelet says
-// what went wrong.
+// conn is one connection of a tunnel: a data stream, and an error stream on which the kubelet reports
+// failures.
 type conn struct {
 	parent    httpstream.Connection
 	data      httpstream.Stream
@@ -37,7 +37,7 @@ func newConn(parent httpstream.Connection, pod string, requestID int) (*conn, er
 	if err != nil {
 		return nil, err
 	}
-	_ = errStream.Close() // nothing is written to it
+	_ = errStream.Close() // the client never writes to it
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
 	data, err := parent.CreateStream(headers)
 	if err != nil {
@@ -49,20 +49,21 @@ func newConn(parent httpstream.Connection, pod string, requestID int) (*conn, er
 	return c, nil
 }
 
-// readErrorStream ends the connection when the other side cannot go on: nobody else would.
+// readErrorStream closes the connection when the kubelet reports an error. The data stream alone would
+// block.
 func (c *conn) readErrorStream() {
 	message, err := io.ReadAll(io.LimitReader(c.errStream, 4<<10))
 	if err == nil && len(message) > 0 {
 		c.mu.Lock()
-		c.remoteErr = fmt.Errorf("pod %s does not answer on port %s: %s", c.pod, port, message)
+		c.remoteErr = fmt.Errorf("center Pod %s is not reachable on port %s: %s", c.pod, port, message)
 		c.mu.Unlock()
 		_ = c.data.Reset()
-		// What the kubelet lost once it does not find again in the same tunnel.
+		// The kubelet does not recover a lost connection within the same tunnel.
 		_ = c.parent.Close()
 	}
 }
 
-// preferRemoteErr is what the other side said, or else what happened here.
+// preferRemoteErr returns the error that the kubelet reported, or else the local error.
 func (c *conn) preferRemoteErr(err error) error {
 	if err == nil {
 		return nil
@@ -88,7 +89,7 @@ func (c *conn) Write(p []byte) (int, error) {
 func (c *conn) Close() error {
 	err := errClosed
 	c.closeOnce.Do(func() {
-		// Reset, for Close alone would leave what the center still sends in the way of others.
+		// Close alone would leave unread data that blocks other streams; Reset discards it.
 		_ = c.data.Close()
 		err = c.data.Reset()
 		_ = c.errStream.Reset()
@@ -97,7 +98,7 @@ func (c *conn) Close() error {
 	return err
 }
 
-// podAddr is a pod.
+// podAddr is the address of a pod.
 type podAddr string
 
 func (podAddr) Network() string  { return "portforward" }
@@ -106,7 +107,7 @@ func (a podAddr) String() string { return string(a) }
 func (c *conn) LocalAddr() net.Addr  { return podAddr("kubectl-holdfast") }
 func (c *conn) RemoteAddr() net.Addr { return podAddr(c.pod + ":" + port) }
 
-// Streams have no deadlines; whoever waits too long closes the connection.
+// Streams have no deadlines; callers with a timeout close the connection.
 func (c *conn) SetDeadline(time.Time) error      { return nil }
 func (c *conn) SetReadDeadline(time.Time) error  { return nil }
 func (c *conn) SetWriteDeadline(time.Time) error { return nil }

@@ -9,20 +9,21 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// Flags of verbs that ask the center.
+// Flags are the flags of commands that connect to the center.
 type Flags struct {
 	Namespace, Pod string
 	serviceAccount string
 }
 
-// AddFlags adds them to those of a verb.
+// AddFlags adds the flags to a command.
 func (f *Flags) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Namespace, "center-namespace", cli.OperatorNamespace, "where the application center runs")
-	flags.StringVar(&f.Pod, "pod", "", "the pod of the center to ask; any that is ready if empty")
-	flags.StringVar(&f.serviceAccount, "serviceaccount", "", "look as this service account of the namespace (-n) instead of with a token of your kubeconfig")
+	flags.StringVar(&f.Namespace, "center-namespace", cli.OperatorNamespace, "Namespace of the application center")
+	flags.StringVar(&f.Pod, "pod", "", "Pod of the center to connect to. Default: any ready pod")
+	flags.StringVar(&f.serviceAccount, "serviceaccount", "",
+		"ServiceAccount in the namespace (-n) to authenticate as, instead of using the token of your kubeconfig")
 }
 
-// Open reaches the center, with requests that say who the user is.
+// Open connects to the center. Requests of the returned transport are authenticated.
 func (f *Flags) Open(ctx context.Context, env *cli.Env) (*Tunnel, http.RoundTripper, error) {
 	config, err := env.Config()
 	if err != nil {
@@ -36,7 +37,7 @@ func (f *Flags) Open(ctx context.Context, env *cli.Env) (*Tunnel, http.RoundTrip
 	if err != nil {
 		return nil, nil, err
 	}
-	// Whose token it is comes first: it is quicker than a tunnel that nobody may use.
+	// Gets the token first: that fails faster than opening a tunnel.
 	transport, err := WithUserToken(ctx, config, ServiceAccount{Namespace: namespace, Name: f.serviceAccount}, t.Transport())
 	if err != nil {
 		return nil, nil, err

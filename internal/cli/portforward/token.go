@@ -18,12 +18,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// ServiceAccount is a service account whose token is shown to the center instead of the user's own.
+// ServiceAccount is the ServiceAccount that authenticates with the center instead of the user.
 type ServiceAccount struct{ Namespace, Name string }
 
-// WithUserToken sends requests through base with the token that the kubeconfig has for its user: given,
-// in a file, or from a program, each made anew as it is for the API server. Without one, account
-// stands in for the user if it has a name; the user needs the right to make tokens for it.
+// WithUserToken returns a transport that adds a bearer token: that of account if it has a name, otherwise
+// that of the kubeconfig (inline, from a file or from an exec plugin), refreshed as for the API server.
+// To use account, the user needs permission to create tokens for it.
 func WithUserToken(ctx context.Context, config *rest.Config, account ServiceAccount, base http.RoundTripper) (http.RoundTripper, error) {
 	if account.Name != "" {
 		kube, err := kubernetes.NewForConfig(config)
@@ -31,11 +31,11 @@ func WithUserToken(ctx context.Context, config *rest.Config, account ServiceAcco
 			return nil, err
 		}
 		t := &serviceAccountTransport{base: base, account: account, kube: kube, now: time.Now}
-		_, err = t.token(ctx) // or the first request would say that it may not
+		_, err = t.token(ctx) // reports missing permission before the first request
 		return t, err
 	}
 	if config.Impersonate.UserName != "" {
-		return nil, errors.New("the center shows what you may see yourself, and does not know --as; leave it out, or use --serviceaccount")
+		return nil, errors.New("the center does not support --as; omit it, or use --serviceaccount")
 	}
 	var header http.Header
 	probe, err := rest.HTTPWrappersForConfig(config, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
@@ -43,7 +43,7 @@ func WithUserToken(ctx context.Context, config *rest.Config, account ServiceAcco
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
 	}))
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w; choose another one with --kubeconfig or --context", err)
+		return nil, fmt.Errorf("read the kubeconfig: %w; use another one with --kubeconfig or --context", err)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, URL, http.NoBody)
 	if err != nil {
@@ -51,22 +51,23 @@ func WithUserToken(ctx context.Context, config *rest.Config, account ServiceAcco
 	}
 	response, err := probe.RoundTrip(r)
 	if err != nil {
-		return nil, fmt.Errorf("get the token of your kubeconfig: %w; log in again, or choose another user with --context", err)
+		return nil, fmt.Errorf("get the token of your kubeconfig: %w; log in again, or use another user with --context", err)
 	}
 	_ = response.Body.Close()
 	if scheme, _, _ := strings.Cut(header.Get("Authorization"), " "); !strings.EqualFold(scheme, "Bearer") {
-		return nil, errors.New("your kubeconfig has no token, and the center cannot check a client certificate; " +
-			"look as a service account: --serviceaccount NAME -n NAMESPACE (you need the right to create serviceaccounts/token), or choose another user with --context")
+		return nil, errors.New("your kubeconfig has no token, and the center does not accept client certificates; " +
+			"use a service account with --serviceaccount NAME -n NAMESPACE (requires permission to create serviceaccounts/token), " +
+			"or another user with --context")
 	}
 	return rest.HTTPWrappersForConfig(config, base)
 }
 
-// roundTripperFunc is a function that answers requests.
+// roundTripperFunc implements http.RoundTripper.
 type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// serviceAccountTransport adds the token of a service account.
+// serviceAccountTransport adds the token of a ServiceAccount.
 type serviceAccountTransport struct {
 	base    http.RoundTripper
 	account ServiceAccount
@@ -78,7 +79,7 @@ type serviceAccountTransport struct {
 	renewAt     time.Time
 }
 
-// tokenLifetime is how long a token of an account is good for, unless the API server says otherwise.
+// tokenLifetime is the requested lifetime of tokens. The API server can choose another one.
 const tokenLifetime = time.Hour
 
 func (t *serviceAccountTransport) token(ctx context.Context) (string, error) {
@@ -91,9 +92,9 @@ func (t *serviceAccountTransport) token(ctx context.Context) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLifetime.Seconds()))}}
 	response, err := t.kube.CoreV1().ServiceAccounts(t.account.Namespace).CreateToken(ctx, t.account.Name, request, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("make a token for ServiceAccount %s/%s: %w", t.account.Namespace, t.account.Name, cli.WithHint(err))
+		return "", fmt.Errorf("create a token for ServiceAccount %s/%s: %w", t.account.Namespace, t.account.Name, cli.WithHint(err))
 	}
-	// Well before it ends: who follows a stream has it until then.
+	// Renews the token well before it expires, because event streams use it until they end.
 	t.cachedToken, t.renewAt = response.Status.Token, now.Add(response.Status.ExpirationTimestamp.Sub(now)*8/10)
 	return t.cachedToken, nil
 }

@@ -19,7 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// What the center is shown of each way to log in.
+// TestWithUserToken covers all ways of a kubeconfig to authenticate.
 func TestWithUserToken(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string, mode os.FileMode) string {
@@ -30,7 +30,7 @@ func TestWithUserToken(t *testing.T) {
 		}
 		return file
 	}
-	execConfig := func(name, status string) rest.Config { // what a program said is remembered by its name
+	execConfig := func(name, status string) rest.Config { // client-go caches credentials by command
 		script := write(name, "#!/bin/sh\necho '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":"+status+"}'\n", 0o755)
 		return rest.Config{Host: "https://example.com", ExecProvider: &clientcmdapi.ExecConfig{Command: script, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}
 	}
@@ -39,22 +39,22 @@ func TestWithUserToken(t *testing.T) {
 		want    string
 		wantErr string
 	}{
-		"token":              {config: func() rest.Config { return rest.Config{BearerToken: "canary-1"} }, want: "Bearer canary-1"},
-		"file":               {config: func() rest.Config { return rest.Config{BearerTokenFile: write("token", "canary-2", 0o600)} }, want: "Bearer canary-2"},
-		"program":            {config: func() rest.Config { return execConfig("good", `{"token":"canary-3"}`) }, want: "Bearer canary-3"},
-		"program that fails": {config: func() rest.Config { return execConfig("bad", `{}`) }, wantErr: "get the token of your kubeconfig: "},
-		"certificate":        {config: func() rest.Config { return rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x")}} }, wantErr: "your kubeconfig has no token, and the center cannot check a client certificate; look as a service account: --serviceaccount"},
-		"password":           {config: func() rest.Config { return rest.Config{Username: "ann", Password: "canary-4"} }, wantErr: "your kubeconfig has no token"},
-		"as somebody else": {config: func() rest.Config {
+		"token":             {config: func() rest.Config { return rest.Config{BearerToken: "canary-1"} }, want: "Bearer canary-1"},
+		"file":              {config: func() rest.Config { return rest.Config{BearerTokenFile: write("token", "canary-2", 0o600)} }, want: "Bearer canary-2"},
+		"exec plugin":       {config: func() rest.Config { return execConfig("good", `{"token":"canary-3"}`) }, want: "Bearer canary-3"},
+		"exec plugin fails": {config: func() rest.Config { return execConfig("bad", `{}`) }, wantErr: "get the token of your kubeconfig: "},
+		"certificate":       {config: func() rest.Config { return rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x")}} }, wantErr: "your kubeconfig has no token, and the center does not accept client certificates; use a service account with --serviceaccount"},
+		"password":          {config: func() rest.Config { return rest.Config{Username: "ann", Password: "canary-4"} }, wantErr: "your kubeconfig has no token"},
+		"impersonation": {config: func() rest.Config {
 			return rest.Config{BearerToken: "canary-5", Impersonate: rest.ImpersonationConfig{UserName: "bob"}}
-		}, wantErr: "does not know --as"},
+		}, wantErr: "does not support --as"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got string
 			config := tc.config()
 			transport, err := WithUserToken(t.Context(), &config, ServiceAccount{}, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
 				got = r.Header.Get("Authorization")
-				return nil, errors.New("far enough")
+				return nil, errors.New("request intercepted")
 			}))
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) || strings.Contains(err.Error(), "canary") {
@@ -76,7 +76,7 @@ func TestWithUserToken(t *testing.T) {
 	}
 }
 
-// A token of an account is made when one is needed, and again before it ends.
+// A token is created on demand and renewed before it expires.
 func TestServiceAccountTokenIsRenewed(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	created := 0

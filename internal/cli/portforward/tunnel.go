@@ -1,9 +1,8 @@
-// Package portforward reaches the application center from where the plugin runs: through the API
-// server, to the port of one of its pods, as `kubectl port-forward` does, and as the user of the
-// kubeconfig.
+// Package portforward connects the plugin to the application center: it forwards a port of a center pod
+// through the API server, as kubectl port-forward does, and authenticates as the user of the kubeconfig.
 //
-// Safety rule: nothing listens on this machine, and the token of the user goes to the pod through
-// the connection that the API server has checked, and nowhere else. It is in no message.
+// Safety rule: it opens no local port, sends the token of the user only to the center pod through the API
+// server and never includes the token in messages.
 package portforward
 
 import (
@@ -31,19 +30,18 @@ import (
 
 const (
 	selector = "app.kubernetes.io/name=holdfast,app.kubernetes.io/component=center"
-	// port is where pods of the center serve its API.
+	// port is the port of the center's API.
 	port = "8443"
-	// URL is that of the center, for requests that go through a tunnel: whoever is asked, it is
-	// the pod at its other end.
+	// URL is the base URL of requests through a tunnel. The tunnel ignores the host.
 	URL = "https://" + cli.CenterName
 )
 
-// Tunnel reaches one pod of the center, and another one when that has gone.
+// Tunnel connects to one pod of the center, and to another pod if that one terminates.
 type Tunnel struct {
 	config    *rest.Config
 	kube      kubernetes.Interface
 	namespace string
-	// onlyPod is the only pod to go to; empty means any.
+	// onlyPod is the pod to connect to. Empty: any ready pod.
 	onlyPod string
 
 	mu            sync.Mutex
@@ -52,32 +50,32 @@ type Tunnel struct {
 	lastRequestID int
 }
 
-// New makes a tunnel to the center of a namespace; pod may name one of its pods.
+// New returns a tunnel to the center in a namespace. If pod is set, it connects only to this pod.
 func New(config *rest.Config, namespace, pod string) (*Tunnel, error) {
 	config = rest.CopyConfig(config)
-	config.Timeout = 0 // of a request, and a tunnel is one that lasts
+	config.Timeout = 0 // a tunnel is a long-running request
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w; choose another one with --kubeconfig or --context", err)
+		return nil, fmt.Errorf("read the kubeconfig: %w; use another one with --kubeconfig or --context", err)
 	}
 	return &Tunnel{config: config, kube: kube, namespace: namespace, onlyPod: pod}, nil
 }
 
-// Pod is the pod that was reached last.
+// Pod returns the name of the last connected pod.
 func (t *Tunnel) Pod() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.pod
 }
 
-// Open reaches a pod, if none is reached yet.
+// Open connects to a pod if the tunnel is not open yet.
 func (t *Tunnel) Open(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ensureOpen(ctx)
 }
 
-// Close ends the tunnel and every connection in it.
+// Close closes the tunnel and all its connections.
 func (t *Tunnel) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +84,7 @@ func (t *Tunnel) Close() {
 
 func (t *Tunnel) closeConn() {
 	if t.conn != nil {
-		_ = t.conn.Close() // it is of no use any more
+		_ = t.conn.Close() // the connection is discarded anyway
 		t.conn = nil
 	}
 }
@@ -110,14 +108,14 @@ func (t *Tunnel) ensureOpen(ctx context.Context) error {
 	}
 	conn, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
 	if err != nil {
-		return fmt.Errorf("forward a port of pod %s/%s: %w; that takes the right to create pods/portforward in namespace %s", t.namespace, pod, err, t.namespace)
+		return fmt.Errorf("forward a port of Pod %s/%s: %w; this requires permission to create pods/portforward in namespace %s",
+			t.namespace, pod, err, t.namespace)
 	}
 	t.conn, t.pod = conn, pod
 	return nil
 }
 
-// dialer is that of kubectl: a WebSocket, and what was there before for what does not let these
-// pass.
+// dialer dials as kubectl does: with WebSocket, and with SPDY if a proxy does not support WebSocket.
 func (t *Tunnel) dialer(pod string) (httpstream.Dialer, error) {
 	url := t.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(t.namespace).Name(pod).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(t.config)
@@ -134,17 +132,21 @@ func (t *Tunnel) dialer(pod string) (httpstream.Dialer, error) {
 	}), nil
 }
 
-// findReadyPod chooses a pod that is ready.
+// findReadyPod returns the name of a ready pod.
 func (t *Tunnel) findReadyPod(ctx context.Context) (string, error) {
 	pods, err := t.kube.CoreV1().Pods(t.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if apierrors.IsForbidden(err) {
-		return "", fmt.Errorf("find the application center: %w; it takes the rights to list pods and to create pods/portforward in namespace %s", err, t.namespace)
+		return "", fmt.Errorf(
+			"find the application center: %w; this requires permission to list pods and to create pods/portforward in namespace %s",
+			err, t.namespace)
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the application center: %w", cli.WithHint(err))
 	}
 	if len(pods.Items) == 0 {
-		return "", fmt.Errorf("there is no application center in namespace %s; say where it is with --center-namespace, or install it (docs/user/center.md)", t.namespace)
+		return "", fmt.Errorf(
+			"no application center found in namespace %s; specify its namespace with --center-namespace, or install it (docs/user/center.md)",
+			t.namespace)
 	}
 	for i := range pods.Items {
 		if p := &pods.Items[i]; isReady(p) && (t.onlyPod == "" || p.Name == t.onlyPod) {
@@ -152,9 +154,11 @@ func (t *Tunnel) findReadyPod(ctx context.Context) (string, error) {
 		}
 	}
 	if t.onlyPod != "" {
-		return "", fmt.Errorf("pod %s/%s of the application center is not there, or not ready; look: kubectl -n %s get pods -l app.kubernetes.io/component=center", t.namespace, t.onlyPod, t.namespace)
+		return "", fmt.Errorf("center Pod %s/%s does not exist or is not ready; "+
+			"run kubectl -n %s get pods -l app.kubernetes.io/component=center", t.namespace, t.onlyPod, t.namespace)
 	}
-	return "", fmt.Errorf("no pod of the application center is ready; look why: kubectl -n %s describe pods -l app.kubernetes.io/component=center", t.namespace)
+	return "", fmt.Errorf("no Pod of the application center is ready; run kubectl -n %s describe pods -l app.kubernetes.io/component=center",
+		t.namespace)
 }
 
 func isReady(p *corev1.Pod) bool {
@@ -163,17 +167,16 @@ func isReady(p *corev1.Pod) bool {
 	})
 }
 
-// handshakeTimeout is how long a center that is there may take to say so.
+// handshakeTimeout limits the TLS handshake with the center.
 const handshakeTimeout = 10 * time.Second
 
-// dial opens one more connection to the center. If its pod has gone meanwhile, which often shows
-// only when it is spoken to, another one is looked for, once.
+// dial opens a connection to the center. If the pod has terminated, which often shows only when data is
+// sent, it retries once with another pod.
 //
-// The certificate of the center is not checked. By default it makes one itself at every start,
-// which nobody can know; one that somebody gave it is for the name that browsers use. What stands
-// for it here is the way: the kubeconfig says how the API server is known, the API server knows
-// the kubelet, and that one puts the bytes into the network of the very pod that was asked for.
-// TLS inside of it keeps the token from whoever reads along on the node.
+// dial does not verify the certificate of the center: by default it is self-signed at each start, and a
+// configured certificate is for the host name that browsers use. The path authenticates the pod instead:
+// the kubeconfig authenticates the API server, which authenticates the kubelet, which connects to the
+// network namespace of the pod. TLS protects the token from other processes on the node.
 func (t *Tunnel) dial(ctx context.Context) (net.Conn, error) {
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // see above
 	for retry := true; ; retry = false {
@@ -188,7 +191,7 @@ func (t *Tunnel) dial(ctx context.Context) (net.Conn, error) {
 			}
 			_ = c.Close()
 			t.closeIfCurrent(parent)
-			err = fmt.Errorf("speak to pod %s/%s: %w", t.namespace, c.pod, c.preferRemoteErr(err))
+			err = fmt.Errorf("connect to Pod %s/%s: %w", t.namespace, c.pod, c.preferRemoteErr(err))
 		}
 		if parent == nil || !retry || ctx.Err() != nil {
 			return nil, err
@@ -196,8 +199,8 @@ func (t *Tunnel) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// openStream opens a connection in the tunnel, which it opens first if need be. Without a tunnel the
-// first result is nil.
+// openStream opens a connection in the tunnel and opens the tunnel if necessary. If that fails, the first
+// result is nil.
 func (t *Tunnel) openStream(ctx context.Context) (httpstream.Connection, *conn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,12 +212,12 @@ func (t *Tunnel) openStream(ctx context.Context) (httpstream.Connection, *conn, 
 	c, err := newConn(parent, t.pod, t.lastRequestID)
 	if err != nil {
 		t.closeConn()
-		return parent, nil, fmt.Errorf("forward a port of pod %s/%s: %w", t.namespace, t.pod, err)
+		return parent, nil, fmt.Errorf("forward a port of Pod %s/%s: %w", t.namespace, t.pod, err)
 	}
 	return parent, c, nil
 }
 
-// closeIfCurrent closes a tunnel that leads nowhere, unless there is another one already.
+// closeIfCurrent closes a broken tunnel unless it was already replaced.
 func (t *Tunnel) closeIfCurrent(parent httpstream.Connection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -223,8 +226,7 @@ func (t *Tunnel) closeIfCurrent(parent httpstream.Connection) {
 	}
 }
 
-// Transport sends requests through the tunnel, whatever their URL says. Each stream has a
-// connection of its own, as it would have without a tunnel.
+// Transport returns a transport that sends all requests through the tunnel, regardless of their host.
 func (t *Tunnel) Transport() *http.Transport {
 	return &http.Transport{
 		DialTLSContext:  func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) },
@@ -232,5 +234,5 @@ func (t *Tunnel) Transport() *http.Transport {
 	}
 }
 
-// errClosed is what a connection says that this side has closed.
+// errClosed is returned when a connection is closed twice.
 var errClosed = errors.New("the connection is closed")

@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/redact"
 )
 
-// bundle is what the file is made of. Whatever is added is redacted here, so that nobody can
+// bundle has the contents of the report. It redacts everything that is added, so that no caller can
 // forget it.
 type bundle struct {
-	// title says what it is about, and by whom it was made.
+	// title is the first line of MANIFEST.
 	title string
 	files []file
-	// omitted is what was left out on purpose, and missed what could not be read.
+	// omitted lists deliberately omitted contents, unread what could not be read.
 	omitted, unread []string
 }
 
@@ -31,12 +31,12 @@ type file struct {
 	content           []byte
 }
 
-// addText adds a text.
+// addText adds a text file.
 func (b *bundle) addText(name, description, content string) {
 	b.files = append(b.files, file{name, description, []byte(redact.Text(content))})
 }
 
-// addValue adds a value as JSON or YAML, as its name says.
+// addValue adds a value as JSON or YAML, depending on the file extension.
 func (b *bundle) addValue(name, description string, addValue any) error {
 	plain, err := toJSONValue(addValue)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *bundle) addValue(name, description string, addValue any) error {
 	return nil
 }
 
-// toJSONValue is a value as JSON has it.
+// toJSONValue converts a value to JSON types.
 func toJSONValue(value any) (out any, err error) {
 	content, err := json.Marshal(value)
 	if err != nil {
@@ -69,19 +69,19 @@ func toJSONValue(value any) (out any, err error) {
 	return out, utiljson.Unmarshal(content, &out)
 }
 
-// addUnread notes what could not be read, and why.
+// addUnread records that something could not be read.
 func (b *bundle) addUnread(subject string, err error) {
-	lines := strings.Split(strings.TrimSpace(err.Error()), "\n") // of joined errors
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n") // joined errors have several lines
 	b.addUnreadNote(fmt.Sprintf("%s: %s", subject, strings.Join(lines, "; ")))
 }
 
-// addUnreadNote is the same in words that somebody else has found.
+// addUnreadNote records a note about something that could not be read.
 func (b *bundle) addUnreadNote(note string) { b.unread = append(b.unread, redact.Text(note)) }
 
-// manifest says what is in the file and what is not.
+// manifest returns the contents of MANIFEST.
 func (b *bundle) manifest() []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s\n\nIn this file\n", b.title)
+	fmt.Fprintf(&out, "%s\n\nContents\n", b.title)
 	table := cli.Table{Columns: []string{"", "", ""}, NoHeaders: true}
 	for _, f := range b.files {
 		table.Rows = append(table.Rows, []string{"  " + f.name, fmt.Sprintf("%d bytes", len(f.content)), f.description})
@@ -98,13 +98,13 @@ func (b *bundle) manifest() []byte {
 			fmt.Fprintf(&out, "  - %s\n", line)
 		}
 	}
-	section("Left out on purpose", b.omitted)
-	section("Hidden in what is here", redact.Rules)
-	section("Not here, because it could not be read", b.unread)
+	section("Omitted", b.omitted)
+	section("Redacted", redact.Rules)
+	section("Could not be read", b.unread)
 	return out.Bytes()
 }
 
-// zip packs it all into a folder.
+// zip returns a zip file with all files in a folder.
 func (b *bundle) zip(folder string, now time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)

@@ -1,9 +1,8 @@
-// Package report is the verb report: everything about one application that helps to find a
-// bug, in one file that can be shared.
+// Package report implements kubectl holdfast report, which writes a zip file with diagnostic data of one
+// application for a bug report.
 //
-// Safety rule: no Secret is ever read, and everything that is read goes through package redact
-// before it is written. What programs wrote is left out unless it is asked for. What is not in
-// the file, the file says.
+// Safety rule: it never reads a Secret, and package redact redacts all contents. Output of programs is
+// omitted by default. MANIFEST lists everything that is omitted.
 package report
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	file              string
 	logs, noLogs      bool
@@ -26,23 +25,22 @@ type options struct {
 	operatorNamespace string
 }
 
-// stdoutPath stands for standard output as a file.
+// stdoutPath selects standard output.
 const stdoutPath = "-"
 
-// Command is the verb.
+// Command returns the report command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "report APPLICATION",
-		Short: "Put what helps to find a bug into one file, without secrets",
-		Long: `Put everything about an application that helps to find a bug into one zip file: why it is not ready,
-its tree, its objects and their events, its earlier specs, the operator with its last log, the
-versions and what doctor says.
+		Short: "Create a bug report without secrets",
+		Long: `Create a zip file with diagnostic data of an application: the output of why, tree and doctor, its
+objects, events and revisions, the operator with its recent logs, and the versions.
 
-Secrets are never read. Values of environment variables, root passwords, contents of ConfigMaps and
-files, and what looks like a password in commands and messages are hidden. What programs wrote, their
-logs and last words, is left out unless --logs is given: it may contain anything. MANIFEST in the file
-lists what is in it and what is not. The exit code is 0 also when the application is not ready.`,
+Secrets are never read. The report redacts values of environment variables, root passwords, contents of
+ConfigMaps and files, and likely passwords in commands and messages. It omits the output of programs
+(logs, termination messages, probe output) unless you use --logs. MANIFEST in the zip file lists the
+contents and what is omitted. The exit code is 0 even if the application is not ready.`,
 		Example: `  kubectl holdfast report shop
   kubectl holdfast report appstack/shop -o shop.zip --since 1h
   kubectl holdfast report shop --logs -o - | ssh me@example.com 'cat >shop.zip'`,
@@ -56,11 +54,12 @@ lists what is in it and what is not. The exit code is 0 also when the applicatio
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "output", "o", "", "the file or the folder to write to, or - for standard output (default: a new file here)")
-	f.BoolVar(&o.logs, "logs", false, "also what the programs of the application wrote, which may contain secrets")
-	f.BoolVar(&o.noLogs, "no-logs", false, "nothing that programs wrote, which is the default")
-	f.DurationVar(&o.since, "since", 0, "only events and lines of logs that are younger, for example 1h")
-	f.StringVar(&o.operatorNamespace, "operator-namespace", cli.OperatorNamespace, "where the operator runs")
+	f.StringVarP(&o.file, "output", "o", "",
+		"File or directory to write to, or - for standard output. Default: a new file in the current directory")
+	f.BoolVar(&o.logs, "logs", false, "Include the output of programs, such as logs, which can contain secrets")
+	f.BoolVar(&o.noLogs, "no-logs", false, "Omit the output of programs. This is the default")
+	f.DurationVar(&o.since, "since", 0, "Include only events and log lines newer than this duration, for example 1h")
+	f.StringVar(&o.operatorNamespace, "operator-namespace", cli.OperatorNamespace, "Namespace of the operator")
 	cmd.MarkFlagsMutuallyExclusive("logs", "no-logs")
 	return cmd
 }
@@ -70,7 +69,7 @@ func (o options) validate(out io.Writer) error {
 		return fmt.Errorf("--since %s is in the future; use a duration like 1h", o.since)
 	}
 	if f, ok := out.(*os.File); ok && o.file == stdoutPath && term.IsTerminal(int(f.Fd())) {
-		return fmt.Errorf("-o %s would write a zip file to this terminal; send it somewhere, or name a file", stdoutPath)
+		return fmt.Errorf("-o %s would write a zip file to the terminal; redirect the output or specify a file", stdoutPath)
 	}
 	return nil
 }

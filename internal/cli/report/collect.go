@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 	"github.com/holdfast-dev/holdfast/internal/cli/doctor"
@@ -22,16 +21,17 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/version"
 	"github.com/holdfast-dev/holdfast/internal/cli/why"
 	"github.com/holdfast-dev/holdfast/internal/edit"
-	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revision"
+	"github.com/holdfast-dev/holdfast/internal/revision/reader"
 )
 
-// collectApplication looks at the application as why and tree do, and keeps what they saw.
+// collectApplication adds the application, its objects and the output of why and tree.
 func (c *collector) collectApplication(ctx context.Context) error {
 	raw, err := edit.ReadRaw(ctx, c.client, c.app)
 	if err != nil {
 		return err
 	}
-	if err := c.bundle.addValue("application.yaml", application.KindOf(c.app), raw.Object); err != nil {
+	if err := c.bundle.addValue("application.yaml", appkind.Of(c.app).Kind, raw.Object); err != nil {
 		return err
 	}
 	if c.result, err = collect.Application(ctx, c.client, c.app, true, c.now); err != nil {
@@ -42,20 +42,20 @@ func (c *collector) collectApplication(ctx context.Context) error {
 	}
 	var text bytes.Buffer
 	why.Print(cli.Terminal{Writer: &text}, c.result, c.now, true)
-	c.bundle.addText("why.txt", "why it is not ready, for people", text.String())
+	c.bundle.addText("why.txt", "output of kubectl holdfast why --all", text.String())
 	text.Reset()
 	tree.Print(cli.Terminal{Writer: &text}, c.result, c.now)
-	c.bundle.addText("tree.txt", "from components down to pods, for people", text.String())
-	if err := c.bundle.addValue("why.json", "the same for programs", c.result.Document("Explanation")); err != nil {
+	c.bundle.addText("tree.txt", "output of kubectl holdfast tree", text.String())
+	if err := c.bundle.addValue("why.json", "the same as JSON", c.result.Document("Explanation")); err != nil {
 		return err
 	}
-	if err := c.bundle.addValue("tree.json", "the same for programs", c.result.Document("Tree")); err != nil {
+	if err := c.bundle.addValue("tree.json", "the same as JSON", c.result.Document("Tree")); err != nil {
 		return err
 	}
 	for _, obj := range c.result.Objects {
 		o, ok := obj.(client.Object)
 		kind := obj.GetObjectKind().GroupVersionKind().Kind
-		if !ok || kind == "Event" || kind == "Node" { // they come in another form
+		if !ok || kind == "Event" || kind == "Node" { // added by collectEvents and collectNodes
 			continue
 		}
 		if err := c.addObject(kind, o); err != nil {
@@ -65,15 +65,15 @@ func (c *collector) collectApplication(ctx context.Context) error {
 	return nil
 }
 
-// addObject adds an object.
+// addObject adds an object as YAML.
 func (c *collector) addObject(kind string, o client.Object) error {
 	return c.bundle.addValue(fmt.Sprintf("objects/%s/%s.yaml", strings.ToLower(kind), o.GetName()), kind, o)
 }
 
-// collectConfigMaps are those that the operator made. Their contents are left out.
+// collectConfigMaps adds the ConfigMaps that the operator created. Their contents are redacted.
 func (c *collector) collectConfigMaps(ctx context.Context) error {
 	var list corev1.ConfigMapList
-	err := c.client.List(ctx, &list, client.InNamespace(c.app.GetNamespace()), client.MatchingLabels{appsapi.LabelOwnerUID: string(c.app.GetUID())})
+	err := c.client.List(ctx, &list, client.InNamespace(c.app.GetNamespace()), client.MatchingLabels{appkind.Of(c.app).Keys.OwnerUID: string(c.app.GetUID())})
 	if err != nil {
 		return err
 	}
@@ -86,21 +86,21 @@ func (c *collector) collectConfigMaps(ctx context.Context) error {
 	return nil
 }
 
-// revisionEntry is one of them as the file has it.
+// revisionEntry is a revision in the report.
 type revisionEntry struct {
-	Revision int64          `json:"revision"`
-	Name     string         `json:"name"`
-	Created  time.Time      `json:"created"`
-	Healthy  bool           `json:"healthy"`
-	Current  bool           `json:"current"`
-	Spec     revisions.Spec `json:"spec"`
+	Revision int64         `json:"revision"`
+	Name     string        `json:"name"`
+	Created  time.Time     `json:"created"`
+	Healthy  bool          `json:"healthy"`
+	Current  bool          `json:"current"`
+	Spec     revision.Spec `json:"spec"`
 }
 
 func (c *collector) collectRevisions(ctx context.Context) error {
-	if _, ok := c.app.(*appsapi.AppService); ok {
-		return nil // it has none
+	if appkind.Of(c.app).History == nil {
+		return nil
 	}
-	all, err := revisions.List(ctx, c.client, c.app)
+	all, err := reader.List(ctx, c.client, c.app)
 	if err != nil {
 		return err
 	}
@@ -114,16 +114,16 @@ func (c *collector) collectRevisions(ctx context.Context) error {
 	return nil
 }
 
-// maxNodes is how many nodes are read at most.
+// maxNodes limits the number of nodes that are read.
 const maxNodes = 20
 
-// nodeEntry is what the file has of a node.
+// nodeEntry is a node in the report.
 type nodeEntry struct {
 	Name       string                 `json:"name"`
 	Conditions []corev1.NodeCondition `json:"conditions"`
 }
 
-// pods are those of the application.
+// pods returns the pods of the application.
 func (c *collector) pods() []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, obj := range c.result.Objects {
@@ -134,7 +134,7 @@ func (c *collector) pods() []*corev1.Pod {
 	return out
 }
 
-// collectNodes are those that pods of the application are on. Only their conditions are kept.
+// collectNodes adds the conditions of the nodes that run pods of the application.
 func (c *collector) collectNodes(ctx context.Context) error {
 	var names []string
 	for _, pod := range c.pods() {
@@ -144,7 +144,7 @@ func (c *collector) collectNodes(ctx context.Context) error {
 	}
 	slices.Sort(names)
 	if len(names) > maxNodes {
-		c.bundle.addUnread("Nodes", fmt.Errorf("%d of %d were not read; these are enough for most bugs", len(names)-maxNodes, len(names)))
+		c.bundle.addUnread("Nodes", fmt.Errorf("%d of %d were not read because of the limit", len(names)-maxNodes, len(names)))
 		names = names[:maxNodes]
 	}
 	nodes := []nodeEntry{}
@@ -158,16 +158,16 @@ func (c *collector) collectNodes(ctx context.Context) error {
 	if len(nodes) == 0 {
 		return nil
 	}
-	return c.bundle.addValue("nodes.yaml", "conditions of the nodes with its pods", nodes)
+	return c.bundle.addValue("nodes.yaml", "conditions of the nodes that run its pods", nodes)
 }
 
-// A namespace may have very many events, and each page is a request.
+// Limits for events: a namespace can have many, and each page is a request.
 const (
 	maxEventPages = 20
 	eventPageSize = 500
 )
 
-// eventEntry is what the file has of an event.
+// eventEntry is an event in the report.
 type eventEntry struct {
 	Last    time.Time `json:"last"`
 	Count   int32     `json:"count,omitempty"`
@@ -179,7 +179,7 @@ type eventEntry struct {
 	From    string    `json:"from,omitempty"`
 }
 
-// collectEvents are those about the application and everything that belongs to it.
+// collectEvents adds the events of the application and its objects.
 func (c *collector) collectEvents(ctx context.Context) error {
 	objectUIDs := map[types.UID]bool{c.app.GetUID(): true}
 	for _, obj := range c.result.Objects {
@@ -205,10 +205,11 @@ func (c *collector) collectEvents(ctx context.Context) error {
 		}
 	}
 	if continueToken != "" {
-		c.bundle.addUnread("Events", fmt.Errorf("namespace %s has more than %d, and the others were not read", c.app.GetNamespace(), maxEventPages*eventPageSize))
+		c.bundle.addUnread("Events", fmt.Errorf("namespace %s has more than %d events; the others were not read",
+			c.app.GetNamespace(), maxEventPages*eventPageSize))
 	}
 	slices.SortStableFunc(found, func(a, b eventEntry) int { return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.Object, b.Object)) })
-	return c.bundle.addValue("events.yaml", "what was said about it and its objects, the latest last", found)
+	return c.bundle.addValue("events.yaml", "events of the application and its objects, oldest first", found)
 }
 
 func newEventEntry(e *corev1.Event) eventEntry {
@@ -233,7 +234,7 @@ func (c *collector) collectVersions(ctx context.Context) error {
 	if v.Operator == nil && unknownReason != "" {
 		c.bundle.addUnreadNote("version of the operator: " + unknownReason)
 	}
-	if writeErr := c.bundle.addValue("versions.yaml", "of plugin, operator and API server", v); err == nil {
+	if writeErr := c.bundle.addValue("versions.yaml", "versions of the plugin, the operator and the API server", v); err == nil {
 		err = writeErr
 	}
 	return err
@@ -246,6 +247,6 @@ func (c *collector) collectDoctor(ctx context.Context) error {
 	}
 	var text bytes.Buffer
 	doctor.Print(checks, false, cli.Terminal{Writer: &text})
-	c.bundle.addText("doctor.txt", "is the installation as it should be", text.String())
+	c.bundle.addText("doctor.txt", "output of kubectl holdfast doctor", text.String())
 	return nil
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// What is read of each log, and of how many pods.
+// Limits per container log, and for the number of pods.
 const (
 	maxLogLines = 1000
 	maxLogBytes = 1 << 20
 	maxLogPods  = 50
 )
 
-// collectOperator is the operator: its Deployment, its pods and what it logged. It never logs
-// secrets, so its log is always there.
+// collectOperator adds the Deployment, the pods and the logs of the operator. The logs are always
+// included, because the operator never logs secrets.
 func (c *collector) collectOperator(ctx context.Context) error {
 	var d appsv1.Deployment
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.operatorNamespace, Name: cli.OperatorName}, &d); err != nil {
@@ -51,12 +51,13 @@ func (c *collector) collectOperator(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// collectAppLogs is what the programs of the application wrote.
+// collectAppLogs adds the logs of the application.
 func (c *collector) collectAppLogs(ctx context.Context) error {
 	pods := c.pods()
 	var errs []error
 	if len(pods) > maxLogPods {
-		errs = append(errs, fmt.Errorf("those of %d of %d pods were not read; kubectl holdfast logs shows them", len(pods)-maxLogPods, len(pods)))
+		errs = append(errs, fmt.Errorf("logs of %d of %d pods were not read because of the limit; use kubectl holdfast logs",
+			len(pods)-maxLogPods, len(pods)))
 		pods = pods[:maxLogPods]
 	}
 	for _, pod := range pods {
@@ -65,8 +66,7 @@ func (c *collector) collectAppLogs(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// addPodLogs adds the last lines of every container of a pod, and of those before a restart. One
-// that has not begun has none.
+// addPodLogs adds the last log lines of all containers of a pod, including previous instances.
 func (c *collector) addPodLogs(ctx context.Context, pod *corev1.Pod, folder string) error {
 	var errs []error
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
@@ -88,13 +88,13 @@ func (c *collector) addContainerLog(ctx context.Context, pod *corev1.Pod, contai
 	if c.since > 0 {
 		o.SinceSeconds = new(max(int64(c.since.Seconds()), 1))
 	}
-	name, description := fmt.Sprintf("%s/%s.%s.log", folder, pod.Name, container), "its last lines"
+	name, description := fmt.Sprintf("%s/%s.%s.log", folder, pod.Name, container), "last log lines"
 	if previous {
-		name, description = fmt.Sprintf("%s/%s.%s.previous.log", folder, pod.Name, container), "its last lines before the restart"
+		name, description = fmt.Sprintf("%s/%s.%s.previous.log", folder, pod.Name, container), "last log lines before the restart"
 	}
 	content, err := c.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, o).DoRaw(ctx)
 	if err != nil {
-		return fmt.Errorf("log of %s/%s, container %s: %w", pod.Namespace, pod.Name, container, err)
+		return fmt.Errorf("get log of Pod %s/%s, container %s: %w", pod.Namespace, pod.Name, container, err)
 	}
 	c.bundle.addText(name, description, string(content))
 	return nil

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// redactingClient reads pods and events without what programs wrote: a container's last words and the
-// output of probes may be anything, secrets included. So they never get into an explanation.
+// redactingClient removes program output from pods and events: termination messages and probe output can
+// contain secrets, and must not appear in explanations.
 type redactingClient struct{ client.Client }
 
 func (q redactingClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -43,7 +43,7 @@ func (q redactingClient) Get(ctx context.Context, key client.ObjectKey, obj clie
 	return nil
 }
 
-// containerRuntimeReasons are those of containers that never ran: the runtime wrote then, not a program.
+// containerRuntimeReasons are reasons whose message is from the container runtime, not from a program.
 var containerRuntimeReasons = map[string]bool{"StartError": true, "ContainerCannotRun": true, "RunContainerError": true}
 
 func redactPod(pod *corev1.Pod) {
@@ -59,9 +59,9 @@ func redactPod(pod *corev1.Pod) {
 }
 
 var (
-	// programOutputReasons are the events that repeat what a program wrote.
+	// programOutputReasons are the reasons of events that contain program output.
 	programOutputReasons = map[string]bool{"Unhealthy": true, "ProbeWarning": true, "FailedPostStartHook": true, "FailedPreStopHook": true}
-	// kubeletProbeMessage is what kubelet itself says about a probe.
+	// kubeletProbeMessage matches probe messages of the kubelet that contain no program output.
 	kubeletProbeMessage = regexp.MustCompile(`^(Readiness|Liveness|Startup) probe (failed|errored)[^:]*: (HTTP probe failed|Get "|dial |timeout|context |service unhealthy|command timed out|rpc error)`)
 	probePrefix         = regexp.MustCompile(`^(Readiness|Liveness|Startup) probe (failed|errored|warning)[^:]*: `)
 )
@@ -75,5 +75,5 @@ func redactEvent(e *corev1.Event) {
 }
 
 func omittedOutput(text string) string {
-	return fmt.Sprintf("(left out: %d bytes that a program wrote; --logs includes them)", len(text))
+	return fmt.Sprintf("(omitted: %d bytes of program output; use --logs to include them)", len(text))
 }

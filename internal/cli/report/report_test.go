@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
-// unzip is what is in a zip file, by name.
+// unzip returns the contents of a zip file by name.
 func unzip(t *testing.T, content []byte) map[string]string {
 	t.Helper()
 	r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
@@ -45,17 +45,17 @@ func unzip(t *testing.T, content []byte) map[string]string {
 }
 
 func TestBundleIsRedacted(t *testing.T) {
-	b := &bundle{title: "Report about AppStack shop/shop, made by kubectl holdfast v1.2.3 at 2026-01-02T03:04:05Z", omitted: omittedContent(options{})}
-	b.addText("why.txt", "why it is not ready, for people", "it said PASSWORD=kanarienvogel\n")
+	b := &bundle{title: "Report for AppStack shop/shop, created by kubectl holdfast v1.2.3 at 2026-01-02T03:04:05Z", omitted: omittedContent(options{})}
+	b.addText("why.txt", "output of kubectl holdfast why --all", "output: PASSWORD=kanarienvogel\n")
 	if err := b.addValue("objects/pod/web.yaml", "Pod", &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{Kind: "Pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Env: []corev1.EnvVar{{Name: "A", Value: "kanarienvogel"}}}}},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.addValue("why.json", "the same for programs", []string{"--token=kanarienvogel"}); err != nil {
+	if err := b.addValue("why.json", "the same as JSON", []string{"--token=kanarienvogel"}); err != nil {
 		t.Fatal(err)
 	}
-	b.addUnread("Nodes", errors.New("you may not read them at https://me:kanarienvogel@host"))
+	b.addUnread("Nodes", errors.New("no permission to read at https://me:kanarienvogel@host"))
 	b.addUnread("logs", errors.Join(errors.New("one"), errors.New("two")))
 	content, err := b.zip("folder", time.Unix(0, 0))
 	if err != nil {
@@ -77,13 +77,13 @@ func TestBundleIsRedacted(t *testing.T) {
 }
 
 func TestRedactEvent(t *testing.T) {
-	const omitted = "(left out: 13 bytes that a program wrote; --logs includes them)"
+	const omitted = "(omitted: 13 bytes of program output; use --logs to include them)"
 	cases := map[string]struct{ reason, message, want string }{
-		"output of a probe":          {"Unhealthy", "Readiness probe failed: kanarienvogel", "Readiness probe failed: " + omitted},
-		"what kubelet says":          {"Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", "Liveness probe failed: HTTP probe failed with statuscode: 500"},
-		"an address":                 {"Unhealthy", `Readiness probe failed: Get "http://10.0.0.1:80/": EOF`, `Readiness probe failed: Get "http://10.0.0.1:80/": EOF`},
-		"output of a hook":           {"FailedPostStartHook", "kanarienvogel", omitted},
-		"nothing that a program did": {"FailedMount", "kanarienvogel", "kanarienvogel"},
+		"probe output":           {"Unhealthy", "Readiness probe failed: kanarienvogel", "Readiness probe failed: " + omitted},
+		"message of the kubelet": {"Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 500", "Liveness probe failed: HTTP probe failed with statuscode: 500"},
+		"probe URL":              {"Unhealthy", `Readiness probe failed: Get "http://10.0.0.1:80/": EOF`, `Readiness probe failed: Get "http://10.0.0.1:80/": EOF`},
+		"hook output":            {"FailedPostStartHook", "kanarienvogel", omitted},
+		"no program output":      {"FailedMount", "kanarienvogel", "kanarienvogel"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestRedactEvent(t *testing.T) {
 }
 
 func TestRedactPod(t *testing.T) {
-	const omitted = "(left out: 13 bytes that a program wrote; --logs includes them)"
+	const omitted = "(omitted: 13 bytes of program output; use --logs to include them)"
 	terminated := func(reason, message string) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, Message: message}}
 	}
@@ -109,10 +109,10 @@ func TestRedactPod(t *testing.T) {
 	}}
 	redactPod(pod)
 	for what, pair := range map[string][2]string{
-		"of an init container":  {pod.Status.InitContainerStatuses[0].State.Terminated.Message, omitted},
-		"nothing":               {pod.Status.ContainerStatuses[0].State.Terminated.Message, ""},
-		"before a restart":      {pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message, omitted},
-		"what the runtime says": {pod.Status.ContainerStatuses[1].State.Terminated.Message, "no such file"},
+		"init container":    {pod.Status.InitContainerStatuses[0].State.Terminated.Message, omitted},
+		"empty message":     {pod.Status.ContainerStatuses[0].State.Terminated.Message, ""},
+		"previous instance": {pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message, omitted},
+		"container runtime": {pod.Status.ContainerStatuses[1].State.Terminated.Message, "no such file"},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: got %q, want %q", what, pair[0], pair[1])
@@ -141,7 +141,7 @@ func TestPodLogs(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
 		{Name: "web", State: running, LastTerminationState: terminated}, {Name: "waits"}, {Name: "broken", State: terminated}}}}
 	err = c.addPodLogs(t.Context(), pod, "logs")
-	if err == nil || !strings.HasPrefix(err.Error(), "log of shop/web-1, container broken: ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "get log of Pod shop/web-1, container broken: ") {
 		t.Errorf("got %v", err)
 	}
 	got := map[string]string{}
@@ -161,9 +161,9 @@ func TestSaveDoesNotOverwrite(t *testing.T) {
 	dir := t.TempDir()
 	cases := []struct{ where, want, wantErr string }{
 		{filepath.Join(dir, "a.zip"), filepath.Join(dir, "a.zip"), ""},
-		{filepath.Join(dir, "a.zip"), "", "a.zip exists already and is not written over; choose another file with -o"},
+		{filepath.Join(dir, "a.zip"), "", "a.zip already exists; specify another file with -o"},
 		{dir, filepath.Join(dir, "new.zip"), ""},
-		{filepath.Join(dir, "none", "a.zip"), "", "no such file or directory; choose another file with -o"},
+		{filepath.Join(dir, "none", "a.zip"), "", "no such file or directory; specify another file with -o"},
 	}
 	for _, tc := range cases {
 		got, err := save(tc.where, "new.zip", []byte("x"))
@@ -172,6 +172,6 @@ func TestSaveDoesNotOverwrite(t *testing.T) {
 		}
 	}
 	if info, err := os.Stat(filepath.Join(dir, "a.zip")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("others may read it: %v %v", info, err)
+		t.Errorf("other users can read it: %v %v", info, err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package restart is the verb restart: it replaces the pods of an application, in the way in
-// which an update does.
+// Package restart implements kubectl holdfast restart, which restarts the pods of an application with a
+// rollout.
 //
 // Safety rule: it sets update.restartedAt and writes nothing else. Jobs do not run again.
 package restart
@@ -10,15 +10,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// Command is the verb.
+// Command returns the restart command.
 func Command(env *cli.Env) *cobra.Command {
 	var component string
 	cmd := &cobra.Command{
-		Use:   "restart APP [--component C]",
-		Short: "Replace the pods of an application",
-		Long: `Replace all pods of an AppService or an AppStack, or those of one component. It goes as an update
-does: in the order of the dependencies, and without an outage where there are several pods. Jobs do
-not run again.`,
+		Use:   "restart APPLICATION [--component C]",
+		Short: "Restart the pods of an application",
+		Long: `Restart all pods of an AppService or an AppStack, or the pods of one component. Restarts follow the
+rollout order of an update. Components with several pods stay available. Jobs do not run again.`,
 		Example: `  kubectl holdfast restart shop
   kubectl holdfast restart shop --component web && kubectl holdfast wait shop`,
 		ValidArgsFunction: env.CompleteApplication,
@@ -26,7 +25,7 @@ not run again.`,
 			return run(cmd.Context(), env, component, args, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&component, "component", "", "only this component of an AppStack")
+	cmd.Flags().StringVar(&component, "component", "", "Component of an AppStack. Default: the whole application")
 	_ = cmd.RegisterFlagCompletionFunc("component", env.CompleteComponent) // fails only without the flag
 	return cmd
 }

@@ -24,7 +24,7 @@ func run(ctx context.Context, env *cli.Env, component string, args []string, out
 		return cli.WithHint(err)
 	}
 	if len(r.Suspended) > 0 {
-		fmt.Fprintf(out, "%s Suspended, so only after kubectl holdfast resume: %s.\n", r, strings.Join(r.Suspended, ", "))
+		fmt.Fprintf(out, "%s Suspended components restart after kubectl holdfast resume: %s.\n", r, strings.Join(r.Suspended, ", "))
 		return nil
 	}
 	fmt.Fprintf(out, "%s %s\n", r, cli.FollowHint(app))

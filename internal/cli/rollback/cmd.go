@@ -1,9 +1,7 @@
-// Package rollback is the verb rollback: it gives an application a spec again that it had
-// before.
+// Package rollback implements kubectl holdfast rollback, which restores an earlier spec of an application.
 //
-// Safety rule: it writes the object of the application and nothing else, and only as somebody
-// has seen it. Volumes, passwords and the version of a database stay as they are, whatever
-// the earlier spec said about them.
+// Safety rule: it writes only the application, and only if it is unchanged since it was read. Volumes,
+// passwords and the version of a database do not change.
 package rollback
 
 import (
@@ -12,27 +10,27 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	revision int64
 	yes      bool
 	dryRun   bool
 }
 
-// Command is the verb.
+// Command returns the rollback command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "rollback APP [--to-revision N]",
-		Short: "Go back to an earlier spec of an application",
-		Long: `Go back to an earlier spec of an AppStack or a CloudManager: the last one with which everything was
-ready, or the one of --to-revision. What will change is printed first, and confirmed by you.
+		Use:   "rollback APPLICATION [--to-revision N]",
+		Short: "Roll an application back to an earlier revision",
+		Long: `Roll an AppStack or a CloudManager back to the last revision that became ready, or to the revision of
+--to-revision. The command prints the changes and asks for confirmation.
 
-These stay as they are now: sizes and classes of volumes, the image of a CloudManager's database,
-passwords and where they come from, deletionPolicy, suspend and the time of the last restart. No
-data is lost: a component that the earlier spec does not have ends, its volumes and credentials are
-kept, and it finds them again when it is added again. With deletionPolicy Delete, which would delete
-them, it is refused.`,
+A rollback does not change sizes and classes of volumes, the image of a CloudManager's database,
+passwords and their sources, deletionPolicy, suspend and the time of the last restart. No data is
+lost: volumes and credentials of components that the earlier spec does not have are retained, and
+reused if the component is added again. With deletionPolicy Delete, which would delete them, the
+rollback is rejected.`,
 		Example: `  kubectl holdfast rollback shop --dry-run
   kubectl holdfast rollback shop
   kubectl holdfast rollback shop --to-revision 3 --yes`,
@@ -41,9 +39,10 @@ them, it is refused.`,
 			return run(cmd.Context(), env, o, args, streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), env.IsInteractive(cmd.InOrStdin())})
 		},
 	}
-	cmd.Flags().Int64Var(&o.revision, "to-revision", 0, "the number of the revision; kubectl holdfast history has them (default: the last healthy one that is not the current one)")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print what would change, and change nothing")
+	cmd.Flags().Int64Var(&o.revision, "to-revision", 0,
+		"Revision to roll back to, as listed by kubectl holdfast history. Default: the last revision before the current one that became ready")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Only print the changes")
 	cmd.MarkFlagsMutuallyExclusive("yes", "dry-run")
 	return cmd
 }

@@ -7,21 +7,22 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/edit"
-	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revision"
 )
 
-// printRollback prints for people what going back means.
-func printRollback(d *edit.Rollback, app application.Application, now time.Time, out cli.Terminal) {
-	health := "everything was ready with it"
+// printRollback prints the changes of a rollback.
+func printRollback(d *edit.Rollback, app appkind.Application, now time.Time, out cli.Terminal) {
+	health := "became ready"
 	if !d.Target.Healthy {
-		health = "never was everything ready with it"
+		health = "never became ready"
 	}
-	fmt.Fprintf(out, "%s, back to revision %d: %s; first applied %s ago\n\n", application.Title(app), d.Target.Number, health, duration.HumanDuration(now.Sub(d.Target.Created)))
+	fmt.Fprintf(out, "Roll back %s to revision %d (%s, first applied %s ago)\n\n",
+		appkind.Title(app), d.Target.Number, health, duration.HumanDuration(now.Sub(d.Target.Created)))
 	cli.PrintChanges(d.Changes, out)
-	printSection(out, "Stays as it is:", unchangedFields(d))
+	printSection(out, "Not changed:", unchangedFields(d))
 	printSection(out, "Data:", d.Notes)
 }
 
@@ -39,7 +40,7 @@ func printSection(out cli.Terminal, title string, lines []string) {
 	}
 }
 
-// unchangedFields says what the revision had otherwise.
+// unchangedFields lists the fields that keep their current value, with the value in the revision.
 func unchangedFields(d *edit.Rollback) []string {
 	var out []string
 	for _, c := range d.NotableRetained() {
@@ -52,8 +53,8 @@ func formatValue(value any) string {
 	if value == nil {
 		return "not set"
 	}
-	if text := revisions.ShortValue(value); text != "" {
+	if text := revision.ShortValue(value); text != "" {
 		return text
 	}
-	return "something else"
+	return "a different value"
 }

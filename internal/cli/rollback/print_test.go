@@ -10,7 +10,8 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/edit"
-	"github.com/holdfast-dev/holdfast/internal/revisions"
+	"github.com/holdfast-dev/holdfast/internal/revision"
+	"github.com/holdfast-dev/holdfast/internal/revision/reader"
 	"github.com/holdfast-dev/holdfast/internal/testutil/golden"
 )
 
@@ -25,8 +26,8 @@ func TestPrintRollback(t *testing.T) {
 	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	app := &appsapi.AppStack{}
 	app.Namespace, app.Name = "prod", "shop"
-	past := edit.RollbackPlanner{App: app, Revisions: []revisions.Revision{{Number: 1, Healthy: true, Created: at.Add(-50 * time.Hour)}}}
-	for text, spec := range map[string]*revisions.Spec{now: &past.CurrentSpec, earlier: &past.Revisions[0].Spec} {
+	past := edit.RollbackPlanner{App: app, Revisions: []reader.Revision{{Number: 1, Healthy: true, Created: at.Add(-50 * time.Hour)}}}
+	for text, spec := range map[string]*revision.Spec{now: &past.CurrentSpec, earlier: &past.Revisions[0].Spec} {
 		if err := yaml.Unmarshal([]byte(text), spec); err != nil {
 			t.Fatal(err)
 		}

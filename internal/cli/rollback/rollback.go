@@ -9,16 +9,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/edit"
 )
 
-// streams are where answers are read and printed.
+// streams are the input and outputs of the command.
 type streams struct {
 	in          io.Reader
 	out, errOut io.Writer
-	// interactive says whether somebody can be asked.
+	// interactive is set if the user can answer questions.
 	interactive bool
 }
 
@@ -39,14 +39,15 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, s streams)
 		return err
 	}
 	if len(d.Changes) == 0 {
-		fmt.Fprintf(s.out, "%s has the spec of revision %d already, apart from what stays as it is; nothing to do.\n", application.Title(app), d.Target.Number)
+		fmt.Fprintf(s.out, "%s already has the spec of revision %d, except for fields that a rollback does not change; nothing to do.\n",
+			appkind.Title(app), d.Target.Number)
 		return nil
 	}
 	printRollback(d, app, env.Now(), env.Terminal(s.out))
 	raw.Object["spec"] = d.Spec
 	w := cli.NewWriter(c)
 	w.DryRun = true
-	if err := w.Write(ctx, application.Title(app), raw); err != nil {
+	if err := w.Write(ctx, appkind.Title(app), raw); err != nil {
 		err = cli.WithHint(err)
 		if o.dryRun && apierrors.IsForbidden(err) {
 			fmt.Fprintf(s.errOut, "\nNot checked by the API server: %v\n", err)
@@ -55,35 +56,35 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, s streams)
 		return err
 	}
 	if o.dryRun {
-		fmt.Fprintln(s.out, "\nNothing was changed; without --dry-run it will be.")
+		fmt.Fprintln(s.out, "\nDry run: nothing was changed. To roll back, run the command without --dry-run.")
 		return nil
 	}
 	if err := o.confirm(app, s); err != nil {
 		return err
 	}
 	w.DryRun = false
-	if err := w.Write(ctx, application.Title(app), raw); err != nil {
+	if err := w.Write(ctx, appkind.Title(app), raw); err != nil {
 		return cli.WithHint(err)
 	}
-	fmt.Fprintf(s.out, "\n%s has the spec of revision %d again. %s\n", application.Title(app), d.Target.Number, nextStep(app, raw))
+	fmt.Fprintf(s.out, "\n%s was rolled back to revision %d. %s\n", appkind.Title(app), d.Target.Number, nextStep(app, raw))
 	return nil
 }
 
-func (o options) confirm(app application.Application, s streams) error {
+func (o options) confirm(app appkind.Application, s streams) error {
 	switch {
 	case o.yes:
 		return nil
 	case !s.interactive:
-		return errors.New("nobody is there to confirm it, so nothing was changed; give --yes to go back without a question, or --dry-run to only look")
+		return errors.New("not a terminal: use --yes to confirm or --dry-run to preview; nothing was changed")
 	}
 	fmt.Fprintln(s.errOut)
-	return cli.Confirm(s.in, s.errOut, fmt.Sprintf("Give %s this spec?", application.Title(app)))
+	return cli.Confirm(s.in, s.errOut, fmt.Sprintf("Roll back %s?", appkind.Title(app)))
 }
 
-// nextStep is what to do afterwards.
-func nextStep(app application.Application, raw *unstructured.Unstructured) string {
+// nextStep returns the next step after a rollback.
+func nextStep(app appkind.Application, raw *unstructured.Unstructured) string {
 	if suspended, _, _ := unstructured.NestedBool(raw.Object, "spec", "suspend"); suspended {
-		return fmt.Sprintf("It is suspended, so nothing happens before kubectl holdfast resume %s -n %s.", app.GetName(), app.GetNamespace())
+		return fmt.Sprintf("It is suspended: the change takes effect after kubectl holdfast resume %s -n %s.", app.GetName(), app.GetNamespace())
 	}
 	return cli.FollowHint(app)
 }

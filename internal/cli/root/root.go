@@ -1,4 +1,4 @@
-// Package root puts the verbs of the plugin together.
+// Package root builds the root command of the plugin.
 package root
 
 import (
@@ -33,27 +33,27 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/why"
 )
 
-// Command is the plugin. build is its version.
+// Command returns the root command of the plugin.
 func Command(pluginVersion string) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
 	env := &cli.Env{Getter: flags, Version: pluginVersion, Now: time.Now}
 	cmd := &cobra.Command{
 		Use:           "kubectl-holdfast",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl holdfast"},
-		Short:         "See what Holdfast does with applications",
-		Long:          "See what Holdfast does with applications.\n\nThe exit code is 0 when all is well, 1 after an error and 2 when something is not ready.",
+		Short:         "Inspect and manage Holdfast applications",
+		Long:          "Inspect and manage Holdfast applications.\n\nExit codes: 0 on success, 1 on an error, 2 if something is not ready.",
 		Version:       pluginVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains([]string{"auto", "always", "never"}, env.Color) {
-				return fmt.Errorf("--color %q is not known; use auto, always or never", env.Color)
+				return fmt.Errorf("--color %q is not supported; use auto, always or never", env.Color)
 			}
 			return nil
 		},
 	}
 	flags.AddFlags(cmd.PersistentFlags())
-	cmd.PersistentFlags().StringVar(&env.Color, "color", "auto", "auto, always or never; NO_COLOR means never")
+	cmd.PersistentFlags().StringVar(&env.Color, "color", "auto", "Colored output: auto, always or never. If NO_COLOR is set, auto means never")
 	cmd.AddCommand(
 		list.Command(env),
 		status.Command(env),

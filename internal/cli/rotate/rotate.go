@@ -1,6 +1,6 @@
-// Package rotate is the verb rotate: it asks for other passwords of databases.
+// Package rotate implements kubectl holdfast rotate, which rotates the generated passwords of databases.
 //
-// Safety rule: it sets rotation.requestedAt and writes nothing else; no password passes through it.
+// Safety rule: it sets rotation.requestedAt and writes nothing else. It never reads a password.
 package rotate
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/edit"
 )
 
-// Command is the verb.
+// Command returns the rotate command.
 func Command(env *cli.Env) *cobra.Command {
 	var component string
 	cmd := &cobra.Command{
-		Use:   "rotate APP [--component C]",
-		Short: "Replace the generated passwords of databases",
-		Long: `Replace the generated passwords of the database of an AppStack or a CloudManager. Everybody stays
-connected: for a while the server takes both, until all that are bound to it have been told. Passwords
-that come from a Secret of yours are changed there.`,
+		Use:   "rotate APPLICATION [--component C]",
+		Short: "Rotate the generated passwords of databases",
+		Long: `Rotate the generated passwords of the databases of an AppStack or a CloudManager. Clients stay connected:
+the old password stays valid until all clients that are bound to the database have the new one. To
+rotate a password from your own Secret, change the Secret.`,
 		Example: `  kubectl holdfast rotate shop
   kubectl holdfast rotate shop --component db && kubectl holdfast wait shop`,
 		ValidArgsFunction: env.CompleteApplication,
@@ -30,7 +30,7 @@ that come from a Secret of yours are changed there.`,
 			return run(cmd.Context(), env, component, args, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&component, "component", "", "only this database of an AppStack")
+	cmd.Flags().StringVar(&component, "component", "", "Database component of an AppStack. Default: all databases")
 	_ = cmd.RegisterFlagCompletionFunc("component", env.CompleteComponent) // fails only without the flag
 	return cmd
 }

@@ -1,7 +1,7 @@
-// Package scale is the verb scale: it sets how many pods of an application run.
+// Package scale implements kubectl holdfast scale, which sets the number of replicas.
 //
-// Safety rule: it sets replicas and writes nothing else. A database that is one server is not
-// scaled, and what an autoscaler decides is left to it.
+// Safety rule: it sets replicas and writes nothing else. It rejects single-server databases and
+// components with autoscaling.
 package scale
 
 import (
@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// Command is the verb.
+// Command returns the scale command.
 func Command(env *cli.Env) *cobra.Command {
 	var component string
 	var replicas int32
 	cmd := &cobra.Command{
-		Use:   "scale APP --replicas N [--component C]",
-		Short: "Set how many pods of an application run",
-		Long: `Set how many pods of an AppService run, of a component of an AppStack, or of the front or identity
-of a CloudManager. What is scaled by its autoscaling is refused.`,
+		Use:   "scale APPLICATION --replicas N [--component C]",
+		Short: "Set the number of replicas of an application",
+		Long: `Set the number of replicas of an AppService, of a component of an AppStack, or of the front or identity
+of a CloudManager. Components with autoscaling and single-server databases are rejected.`,
 		Example: `  kubectl holdfast scale hello --replicas 3
   kubectl holdfast scale shop --component web --replicas 3 && kubectl holdfast wait shop`,
 		ValidArgsFunction: env.CompleteApplication,
@@ -26,8 +26,8 @@ of a CloudManager. What is scaled by its autoscaling is refused.`,
 			return run(cmd.Context(), env, component, replicas, args, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&component, "component", "", "the component of an AppStack or a CloudManager")
-	cmd.Flags().Int32Var(&replicas, "replicas", 0, "how many pods")
+	cmd.Flags().StringVar(&component, "component", "", "Component of an AppStack or a CloudManager")
+	cmd.Flags().Int32Var(&replicas, "replicas", 0, "New number of replicas (required)")
 	_ = cmd.MarkFlagRequired("replicas")                                   // fails only without the flag
 	_ = cmd.RegisterFlagCompletionFunc("component", env.CompleteComponent) // the same
 	return cmd

@@ -25,7 +25,7 @@ func run(ctx context.Context, env *cli.Env, component string, replicas int32, ar
 	case !s.Changed():
 		fmt.Fprintln(out, s)
 	case s.Suspended:
-		fmt.Fprintf(out, "%s It is suspended, so only after kubectl holdfast resume.\n", s)
+		fmt.Fprintf(out, "%s It is suspended: the change takes effect after kubectl holdfast resume.\n", s)
 	default:
 		fmt.Fprintf(out, "%s %s\n", s, cli.FollowHint(app))
 	}

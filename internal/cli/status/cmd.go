@@ -1,7 +1,7 @@
-// Package status is the verb status: how an application and each of its components is, once
-// or for as long as somebody watches.
+// Package status implements kubectl holdfast status, which prints the health of an application and its
+// components, once or after each change.
 //
-// Safety rule: a screen that cannot be brought up to date says so.
+// Safety rule: status -w reports when its output can be outdated.
 package status
 
 import (
@@ -19,18 +19,20 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	cli.Output
 	watch bool
 }
 
-// Command is the verb.
+// Command returns the status command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "status APPLICATION",
-		Short: "Show how an application and its components are",
+		Short: "Show the health of an application and its components",
+		Long: `Show the health of an application and its components, with the number of ready pods and why a component
+is not ready. The exit code is 2 if the application is not ready.`,
 		Example: `  kubectl holdfast status shop
   kubectl holdfast status shop -w`,
 		Args:              cobra.MaximumNArgs(2),
@@ -46,7 +48,7 @@ func Command(env *cli.Env) *cobra.Command {
 		},
 	}
 	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatName, cli.FormatJSONPath)
-	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "print it again whenever something changes, until it is ended")
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "Print the status after each change until the application is deleted")
 	return cmd
 }
 
@@ -64,7 +66,7 @@ func (o *options) printOnce(ctx context.Context, env *cli.Env, args []string, ou
 	return nil
 }
 
-// print prints a look.
+// print prints a result in the selected format.
 func (o *options) print(env *cli.Env, l collect.Result, out io.Writer) error {
 	switch {
 	case o.IsMachineReadable():
@@ -79,10 +81,10 @@ func (o *options) print(env *cli.Env, l collect.Result, out io.Writer) error {
 	return nil
 }
 
-// printTable is the status for people.
+// printTable prints the status as a table.
 func (o *options) printTable(env *cli.Env, l collect.Result, t cli.Terminal) {
 	l.PrintTitle(t, env.Now())
-	// What a row says need not be said twice.
+	// Messages that the table shows are not repeated above it.
 	shownInTable := slices.ContainsFunc(l.Components, func(c inspect.Component) bool { return c.Message != "" && strings.Contains(l.Message, c.Message) })
 	if !l.Ready && l.Message != "" && !shownInTable {
 		for _, line := range cli.Wrap(l.Message, t.Width) {
@@ -90,7 +92,7 @@ func (o *options) printTable(env *cli.Env, l collect.Result, t cli.Terminal) {
 		}
 	}
 	fmt.Fprintln(t)
-	table := cli.Table{Columns: []string{"COMPONENT", "TYPE", "HEALTH", "PODS", "WHY"}, StackLastColumn: true}
+	table := cli.Table{Columns: []string{"COMPONENT", "TYPE", "HEALTH", "PODS", "MESSAGE"}, StackLastColumn: true}
 	for _, c := range l.Components {
 		table.Rows = append(table.Rows, []string{c.Name, string(c.Type), string(c.Health), collect.ReadyPods(c), c.Message})
 	}
@@ -103,6 +105,6 @@ func (o *options) printTable(env *cli.Env, l collect.Result, t cli.Terminal) {
 	table.Print(t)
 	l.PrintUnread(t)
 	if len(l.Causes) > 0 {
-		fmt.Fprintf(t, "\nMore: kubectl holdfast why %s/%s -n %s\n", strings.ToLower(l.Kind), l.Name, l.Namespace)
+		fmt.Fprintf(t, "\nFor details: kubectl holdfast why %s/%s -n %s\n", strings.ToLower(l.Kind), l.Name, l.Namespace)
 	}
 }

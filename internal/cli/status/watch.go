@@ -13,22 +13,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 )
 
 const (
-	// debounceDelay lets changes that belong together arrive together.
+	// debounceDelay groups changes that happen together.
 	debounceDelay = 300 * time.Millisecond
-	// reconnectDelay is how long to wait before a watch that ended is begun anew.
+	// reconnectDelay is the delay before a watch that ended is restarted.
 	reconnectDelay = 2 * time.Second
-	// resyncInterval is how often to look although nothing was heard: nodes and events are not
-	// watched.
+	// resyncInterval is the interval of reads without watch events: nodes and events are not watched.
 	resyncInterval = 15 * time.Second
 )
 
-// watchStatus prints the status whenever it changes.
+// watchStatus prints the status after each change.
 func (o *options) watchStatus(ctx context.Context, env *cli.Env, args []string, out, errOut io.Writer) error {
 	config, err := env.Config()
 	if err != nil {
@@ -43,10 +42,7 @@ func (o *options) watchStatus(ctx context.Context, env *cli.Env, args []string, 
 		return err
 	}
 	changes := make(chan struct{}, 1)
-	kind, err := application.KindByAlias(application.KindOf(app))
-	if err != nil {
-		return err
-	}
+	kind := appkind.Of(app)
 	go notifyOnChange(ctx, c, kind.NewList(), errOut, changes, client.InNamespace(app.GetNamespace()), client.MatchingFields{"metadata.name": app.GetName()})
 	go notifyOnChange(ctx, c, &corev1.PodList{}, errOut, changes, client.InNamespace(app.GetNamespace()),
 		client.MatchingLabels{appsapi.LabelManagedBy: appsapi.ManagedBy, appsapi.LabelInstance: app.GetName()})
@@ -54,14 +50,14 @@ func (o *options) watchStatus(ctx context.Context, env *cli.Env, args []string, 
 	for {
 		l, err := o.collect(ctx, env, c, kind, client.ObjectKeyFromObject(app))
 		if apierrors.IsNotFound(err) {
-			fmt.Fprintf(out, "%s is gone\n", application.Title(app))
+			fmt.Fprintf(out, "%s was deleted\n", appkind.Title(app))
 			return nil
 		}
 		if err == nil {
 			lastOutput, err = o.printIfChanged(env, l, lastOutput, out)
 		}
 		if err != nil && ctx.Err() == nil {
-			fmt.Fprintf(errOut, "cannot look now, what is shown may be old: %v\n", err)
+			fmt.Fprintf(errOut, "cannot read the current state; the status above can be outdated: %v\n", err)
 		}
 		wait := resyncInterval
 		if untilNext := l.RecheckAt.Sub(env.Now()); !l.RecheckAt.IsZero() && untilNext < wait {
@@ -77,7 +73,7 @@ func (o *options) watchStatus(ctx context.Context, env *cli.Env, args []string, 
 	}
 }
 
-func (o *options) collect(ctx context.Context, env *cli.Env, c client.Client, kind application.Kind, key client.ObjectKey) (collect.Result, error) {
+func (o *options) collect(ctx context.Context, env *cli.Env, c client.Client, kind *appkind.Kind, key client.ObjectKey) (collect.Result, error) {
 	app := kind.New()
 	if err := c.Get(ctx, key, app); err != nil {
 		return collect.Result{}, err
@@ -85,8 +81,7 @@ func (o *options) collect(ctx context.Context, env *cli.Env, c client.Client, ki
 	return collect.Application(ctx, c, app, false, env.Now())
 }
 
-// printIfChanged prints a look that differs from the last one. Ages differ always: they are left
-// out of the comparison.
+// printIfChanged prints a result that differs from the last one. The comparison ignores ages.
 func (o *options) printIfChanged(env *cli.Env, l collect.Result, last string, out io.Writer) (string, error) {
 	frozenEnv := *env
 	frozenEnv.Now = func() time.Time { return l.Since }
@@ -100,19 +95,19 @@ func (o *options) printIfChanged(env *cli.Env, l collect.Result, last string, ou
 	return rendered.String(), o.print(env, l, out)
 }
 
-// notifyOnChange tells whenever something changes. A watch that ends is begun anew: what happened
-// meanwhile is seen by the look that follows.
+// notifyOnChange sends to changes after each watch event. It restarts a watch that ends; the read that
+// follows finds changes in between.
 func notifyOnChange(ctx context.Context, c client.WithWatch, list client.ObjectList, errOut io.Writer, changes chan<- struct{}, opts ...client.ListOption) {
 	notify := func() {
 		select {
 		case changes <- struct{}{}:
-		default: // somebody is about to look anyway
+		default: // a read is already pending
 		}
 	}
 	for ctx.Err() == nil {
 		w, err := c.Watch(ctx, list, opts...)
 		if err != nil {
-			fmt.Fprintf(errOut, "cannot watch now, looking every %s instead: %v\n", resyncInterval, err)
+			fmt.Fprintf(errOut, "cannot watch, polling every %s instead: %v\n", resyncInterval, err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(resyncInterval):

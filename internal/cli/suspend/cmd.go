@@ -1,8 +1,7 @@
-// Package suspend is the verbs suspend and resume: the operator takes its hands off an
-// application, or off one of its components, and comes back.
+// Package suspend implements kubectl holdfast suspend and resume, which pause and resume the
+// reconciliation of an application or of one component.
 //
-// Safety rule: it sets and unsets spec.suspend and writes nothing else. What runs is not
-// touched.
+// Safety rule: it sets and unsets spec.suspend and writes nothing else. Pods keep running.
 package suspend
 
 import (
@@ -11,25 +10,25 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// Command is the verb suspend.
+// Command returns the suspend command.
 func Command(env *cli.Env) *cobra.Command {
 	return command(env, true, &cobra.Command{
-		Use:   "suspend APP [--component C]",
-		Short: "Take the operator's hands off an application",
-		Long: `Take the operator's hands off an application, or off one component of an AppStack. What runs keeps
-running; nothing is repaired or updated until kubectl holdfast resume.`,
+		Use:   "suspend APPLICATION [--component C]",
+		Short: "Pause the reconciliation of an application",
+		Long: `Pause the reconciliation of an application, or of one component of an AppStack. Pods keep running; drift
+is not corrected and updates are not applied until kubectl holdfast resume.`,
 		Example: `  kubectl holdfast suspend shop
   kubectl holdfast suspend shop --component web`,
 	})
 }
 
-// ResumeCommand is the verb resume.
+// ResumeCommand returns the resume command.
 func ResumeCommand(env *cli.Env) *cobra.Command {
 	return command(env, false, &cobra.Command{
-		Use:   "resume APP [--component C]",
-		Short: "Let the operator go on with an application",
-		Long: `Let the operator go on with an application that is suspended, or with one component of an AppStack:
-what has changed meanwhile is repaired, and edits of the spec are applied.`,
+		Use:   "resume APPLICATION [--component C]",
+		Short: "Resume the reconciliation of a suspended application",
+		Long: `Resume the reconciliation of a suspended application, or of one component of an AppStack. The operator
+corrects drift and applies changes of the spec.`,
 		Example: `  kubectl holdfast resume shop
   kubectl holdfast resume shop --component web`,
 	})
@@ -41,7 +40,7 @@ func command(env *cli.Env, suspend bool, cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return run(cmd.Context(), env, suspend, component, args, cmd.OutOrStdout())
 	}
-	cmd.Flags().StringVar(&component, "component", "", "only this component of an AppStack")
+	cmd.Flags().StringVar(&component, "component", "", "Component of an AppStack. Default: the whole application")
 	_ = cmd.RegisterFlagCompletionFunc("component", env.CompleteComponent) // fails only without the flag
 	return cmd
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/edit"
 )
@@ -27,7 +27,7 @@ func run(ctx context.Context, env *cli.Env, suspend bool, component string, args
 	return nil
 }
 
-func resultMessage(app application.Application, s edit.SuspendResult) string {
+func resultMessage(app appkind.Application, s edit.SuspendResult) string {
 	message := s.Message(func(component string) string {
 		command := fmt.Sprintf("kubectl holdfast resume %s -n %s", app.GetName(), app.GetNamespace())
 		if component != "" {

@@ -1,7 +1,7 @@
-// Package tree is the verb tree: an application from its components down to its pods, with
-// the health of each object.
+// Package tree implements kubectl holdfast tree, which prints the objects of an application as a tree
+// with the health of each object.
 //
-// Safety rule: what was not read is not shown as healthy.
+// Safety rule: objects that could not be read are Unknown, not Healthy.
 package tree
 
 import (
@@ -14,12 +14,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 )
 
-// Command is the verb.
+// Command returns the tree command.
 func Command(env *cli.Env) *cobra.Command {
 	var o cli.Output
 	cmd := &cobra.Command{
 		Use:   "tree APPLICATION",
-		Short: "Show an application from its components down to its pods",
+		Short: "Show the objects of an application as a tree",
+		Long: `Show all objects of an application, from its components down to its pods, with the health of each
+object. The exit code is 2 if the application is not ready.`,
 		Example: `  kubectl holdfast tree shop
   kubectl holdfast tree shop -o json`,
 		Args:              cobra.MaximumNArgs(2),
@@ -51,7 +53,7 @@ func run(ctx context.Context, env *cli.Env, o *cli.Output, cmd *cobra.Command, a
 	return err
 }
 
-// Print shows an application from its components down to its pods.
+// Print prints the objects of an application as a tree.
 func Print(out cli.Terminal, l collect.Result, now time.Time) {
 	l.PrintTitle(out, now)
 	printRows(out, l)

@@ -13,7 +13,7 @@ import (
 
 // row is a line of the tree.
 type row struct {
-	// prefix is what stands before and in the line, tail what goes on below it.
+	// prefix is printed before the name, continuation before the lines below it.
 	prefix, continuation string
 	name                 string
 	health               health.Status
@@ -56,8 +56,8 @@ func branchPrefixes(last bool) (prefix, continuation string) {
 	return "├─ ", "│  "
 }
 
-// printRows prints the tree: in columns where they fit, and otherwise each message below its
-// object, so that nothing breaks the branches.
+// printRows prints the tree in columns. If the terminal is too narrow, it prints each message below its
+// object.
 func printRows(out cli.Terminal, l collect.Result) {
 	rows := componentRows(l)
 	nameWidth, stateWidth, messageWidth := 0, 0, 0

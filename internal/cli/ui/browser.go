@@ -9,9 +9,8 @@ import (
 	"runtime"
 )
 
-// openBrowser opens an address in the browser of the user. Everybody on a machine can see what a
-// program was called with, so the address is in a file that only the user can read, and that
-// sends the browser on. forget removes it.
+// openBrowser opens an address in the browser. Other users can read the arguments of a process, so the
+// address is passed in a redirecting HTML file that only the user can read. cleanup removes the file.
 func openBrowser(ctx context.Context, address string) (cleanup func(), err error) {
 	cleanup = func() {}
 	file, err := os.CreateTemp("", "holdfast-ui-*.html")
@@ -27,10 +26,10 @@ func openBrowser(ctx context.Context, address string) (cleanup func(), err error
 		return cleanup, err
 	}
 	name, args := openCommand(runtime.GOOS)
-	return cleanup, exec.CommandContext(ctx, name, append(args, file.Name())...).Run() //nolint:gosec // one of a few
+	return cleanup, exec.CommandContext(ctx, name, append(args, file.Name())...).Run() //nolint:gosec // a fixed set of commands
 }
 
-// openCommand is what opens a file the way that a click on it would.
+// openCommand returns the command that opens a file with its default application.
 func openCommand(system string) (name string, args []string) {
 	switch system {
 	case "darwin":

@@ -1,9 +1,8 @@
-// Package ui is the verb ui: the page of the application center in a browser, without an
-// address or a token to type.
+// Package ui implements kubectl holdfast ui, which opens the application center in a browser through a
+// local proxy.
 //
-// Safety rule: whoever may ask the local port sees what the user may see. It listens on this
-// machine alone, and answers only those who know the address that was printed, and no page of
-// anybody else that is open in the same browser.
+// Safety rule: the proxy has the permissions of the user. It listens on 127.0.0.1 only, requires the
+// secret path of the printed address and rejects requests of other web pages.
 package ui
 
 import (
@@ -22,25 +21,25 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/portforward"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	portforward.Flags
 	port int
 	open bool
 }
 
-// Command is the verb.
+// Command returns the ui command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "ui",
-		Short: "Open the page of the application center",
-		Long: `Open the page of the application center: all applications that you may see, live.
+		Short: "Open the application center in a browser",
+		Long: `Open the application center, which shows all applications that you can read, with live updates.
 
-The plugin goes through the API server to a pod of the center and shows it the token of your kubeconfig,
-so that the page shows what you may read. It takes the rights to list pods and to create pods/portforward
-in the center's namespace. The address that is printed is a secret: whoever on this machine knows it
-sees what you see, until you end this with Ctrl-C.`,
+The command forwards a port to a pod of the center and authenticates with the token of your kubeconfig,
+so that the page shows what you can read. You need permission to list pods and to create
+pods/portforward in the namespace of the center. Keep the printed address secret: any user of this
+machine who knows it has your read access until you stop the command with Ctrl-C.`,
 		Example: `  kubectl holdfast ui --open
   kubectl holdfast ui --port 8080 --serviceaccount viewer -n shop`,
 		Args:              cobra.NoArgs,
@@ -50,41 +49,41 @@ sees what you see, until you end this with Ctrl-C.`,
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cmd.Flags().IntVar(&o.port, "port", 0, "local port; 0 is one that is free")
-	cmd.Flags().BoolVar(&o.open, "open", false, "open the page in your browser")
+	cmd.Flags().IntVar(&o.port, "port", 0, "Local port. 0 selects a free port")
+	cmd.Flags().BoolVar(&o.open, "open", false, "Open the page in your browser")
 	return cmd
 }
 
 func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) error {
-	done := cli.Progress(errOut, "Reaching the application center")
+	done := cli.Progress(errOut, "Connecting to the application center")
 	t, transport, err := o.Open(ctx, env)
 	done()
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	// Never any other address: there is no token to show at this port.
+	// Listens on 127.0.0.1 only, because the port requires no token.
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
 	if err != nil {
-		return fmt.Errorf("listen on port %d: %w; choose another one with --port", o.port, err)
+		return fmt.Errorf("listen on port %d: %w; use another port with --port", o.port, err)
 	}
 	p := newProxy(listener.Addr().String(), transport)
-	fmt.Fprintf(out, "The application center (pod %s) is at\n\n  %s\n\nEnd with Ctrl-C.\n", t.Pod(), p.url())
+	fmt.Fprintf(out, "The application center (Pod %s) is available at\n\n  %s\n\nPress Ctrl-C to stop.\n", t.Pod(), p.url())
 	if o.open {
 		cleanup, err := openBrowser(ctx, p.url())
 		if err != nil {
-			fmt.Fprintf(errOut, "No browser was opened: %v; open the address yourself.\n", err)
+			fmt.Fprintf(errOut, "Cannot open a browser: %v; open the address manually.\n", err)
 		}
 		defer cleanup()
 	}
 	return serve(ctx, listener, p)
 }
 
-// serve serves until the context ends.
+// serve serves until the context is canceled.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // streams have no end to wait for
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // no graceful shutdown: event streams do not end
 	defer stop()
 	if err := server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve on %s: %w", listener.Addr(), err)

@@ -16,15 +16,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/portforward"
 )
 
-// proxy hands requests on to the center, with the token of the user. So it must know who asks:
+// proxy forwards requests to the center with the token of the user. It rejects requests of others:
 //
-//   - Others on this machine, who can reach the port as well, do not know the first part of the
-//     path, which is made anew at every start. A cookie would be sent to every port of this
-//     address, and so to whatever else somebody serves here.
-//   - A page of another site does not know it either. Should it leak, the Host that the browser
-//     sends is that of the page: one that was made to lead here (DNS rebinding) is refused, and so
-//     is an Origin other than our own.
-//   - The center has only things to read, and nothing but reading is handed on.
+//   - Other users of this machine can reach the port but do not know the first path segment, which is
+//     random and changes with each start. It is not a cookie, because browsers send cookies to all
+//     ports of an address.
+//   - Pages of other sites do not know the path either. In case it leaks, requests with another Host
+//     (DNS rebinding) or another Origin are rejected.
+//   - Only GET and HEAD requests are forwarded: the center is read-only.
 type proxy struct {
 	host, secret string
 	center       http.Handler
@@ -36,11 +35,11 @@ func newProxy(host string, transport http.RoundTripper) *proxy {
 		panic(err) // a constant
 	}
 	return &proxy{host: host, secret: rand.Text(), center: &httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1, // a stream is read as it comes
+		Transport: transport, FlushInterval: -1, // flushes event streams immediately
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(center)
 			r.Out.Host = center.Host
-			// The center hears who asks from the transport alone.
+			// Only the transport authenticates the user.
 			for _, name := range []string{"Authorization", "Cookie", "Origin", "Referer"} {
 				r.Out.Header.Del(name)
 			}
@@ -48,10 +47,10 @@ func newProxy(host string, transport http.RoundTripper) *proxy {
 		ModifyResponse: adaptResponse,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil {
-				writeError(w, http.StatusBadGateway, "Unavailable", "the center cannot be reached: "+err.Error())
+				writeError(w, http.StatusBadGateway, "Unavailable", "cannot reach the center: "+err.Error())
 			}
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // a reader that has gone is no news
+		ErrorLog: log.New(io.Discard, "", 0), // clients that disconnect are not worth a log line
 	}}
 }
 
@@ -59,20 +58,20 @@ func (p *proxy) url() string { return "http://" + p.host + "/" + p.secret + "/" 
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Host != p.host {
-		writeError(w, http.StatusMisdirectedRequest, "Misdirected", "this is not the address that kubectl holdfast ui has printed")
+		writeError(w, http.StatusMisdirectedRequest, "Misdirected", "wrong host; open the address that kubectl holdfast ui printed")
 		return
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+p.host {
-		writeError(w, http.StatusForbidden, "Forbidden", "other pages may not ask here")
+		writeError(w, http.StatusForbidden, "Forbidden", "requests of other origins are not allowed")
 		return
 	}
 	secret, rest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if !ok || subtle.ConstantTimeCompare([]byte(secret), []byte(p.secret)) != 1 {
-		writeError(w, http.StatusNotFound, "NotFound", "open the whole address that kubectl holdfast ui has printed; it is another one after every start")
+		writeError(w, http.StatusNotFound, "NotFound", "open the complete address that kubectl holdfast ui printed; it changes with each start")
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		writeError(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "the center is there to be read")
+		writeError(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "the center is read-only")
 		return
 	}
 	r = r.Clone(r.Context())
@@ -80,15 +79,16 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.center.ServeHTTP(w, r)
 }
 
-// adaptResponse changes what an answer of the center says that is not so here.
+// adaptResponse removes headers that do not apply to the local address and replaces status 401.
 func adaptResponse(r *http.Response) error {
-	r.Header.Del("Strict-Transport-Security") // this is another address
+	r.Header.Del("Strict-Transport-Security") // the proxy serves plain HTTP
 	r.Header.Del("Set-Cookie")
 	if r.StatusCode != http.StatusUnauthorized {
 		return nil
 	}
-	// The page would ask for a token, and it is not the page that has one to show.
-	body := errorBody("Unauthenticated", "the center does not accept the token of your kubeconfig; log in again, and this page goes on by itself")
+	// On 401 the page would ask for a token, but the proxy provides the token.
+	body := errorBody("Unauthenticated",
+		"the center rejected the token of your kubeconfig; log in again, then this page continues automatically")
 	_ = r.Body.Close()
 	r.StatusCode, r.Status = http.StatusBadGateway, ""
 	r.Header.Del("WWW-Authenticate")
@@ -98,7 +98,7 @@ func adaptResponse(r *http.Response) error {
 	return nil
 }
 
-// errorBody has the shape of errors of the center.
+// errorBody returns an error in the format of the center.
 func errorBody(reason, message string) []byte {
 	body, _ := json.Marshal(map[string]string{"kind": "Error", "reason": reason, "message": message}) // strings
 	return append(body, '\n')
@@ -109,5 +109,5 @@ func writeError(w http.ResponseWriter, code int, reason, message string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = w.Write(errorBody(reason, message)) // who has gone does not read it
+	_, _ = w.Write(errorBody(reason, message)) // the client can have disconnected
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// centerTransport sends every request to a server instead of a tunnel, as a user.
+// centerTransport sends all requests to a test server, with the token of a user.
 type centerTransport struct{ server *httptest.Server }
 
 func (c centerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -26,13 +26,13 @@ func (c centerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r = r.Clone(r.Context())
 	r.URL.Scheme, r.URL.Host = target.Scheme, target.Host
-	if r.Header.Get("Authorization") == "" { // as the transport of a kubeconfig does
+	if r.Header.Get("Authorization") == "" { // like the transport of a kubeconfig
 		r.Header.Set("Authorization", "Bearer user")
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// startProxy serves a page in front of a center.
+// startProxy starts a proxy in front of a fake center.
 func startProxy(t *testing.T, center http.HandlerFunc) *proxy {
 	t.Helper()
 	backend := httptest.NewServer(center)
@@ -78,7 +78,7 @@ func doRequest(t *testing.T, method, address string, header map[string]string) (
 	return response.StatusCode, string(content), response.Header
 }
 
-// Who may use the port.
+// Only requests with the secret path, the right host and no foreign origin are forwarded.
 func TestProxyRejectsForeignRequests(t *testing.T) {
 	p := startProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=1")
@@ -93,21 +93,21 @@ func TestProxyRejectsForeignRequests(t *testing.T) {
 		code         int
 		want         string
 	}{
-		"the page":           {path: "/" + p.secret + "/", code: 200, want: page},
-		"its own requests":   {path: "/" + p.secret + "/", header: map[string]string{"Origin": "http://" + p.host}, code: 200, want: page},
-		"the API":            {path: "/" + p.secret + "/api/v1/find?image=a%2Fb", code: 200, want: "GET /api/v1/find?image=a%2Fb as Bearer user"},
-		"a token of others":  {path: "/" + p.secret + "/", header: map[string]string{"Authorization": "Bearer other", "Cookie": "c=d"}, code: 200, want: page},
-		"without the secret": {path: "/", code: 404, want: "open the whole address"},
-		"the API without":    {path: "/api/v1/applications", code: 404, want: "open the whole address"},
-		"another secret":     {path: "/" + strings.Repeat("A", len(p.secret)) + "/", code: 404, want: "open the whole address"},
-		"a secret cut short": {path: "/" + p.secret[:10] + "/", code: 404, want: "open the whole address"},
-		"no slash":           {path: "/" + p.secret, code: 404, want: "open the whole address"},
-		"DNS rebinding":      {path: "/" + p.secret + "/", header: map[string]string{"Host": "evil.example.com:" + port}, code: 421, want: "not the address"},
-		"another name":       {path: "/" + p.secret + "/", header: map[string]string{"Host": "localhost:" + port}, code: 421, want: "not the address"},
-		"another site":       {path: "/" + p.secret + "/", header: map[string]string{"Origin": "https://evil.example.com"}, code: 403, want: "other pages"},
-		"another port":       {path: "/" + p.secret + "/", header: map[string]string{"Origin": "http://127.0.0.1:1"}, code: 403, want: "other pages"},
-		"a file":             {path: "/" + p.secret + "/", header: map[string]string{"Origin": "null"}, code: 403, want: "other pages"},
-		"writing":            {method: http.MethodPost, path: "/" + p.secret + "/api/v1/applications", code: 405, want: "to be read"},
+		"page":               {path: "/" + p.secret + "/", code: 200, want: page},
+		"same origin":        {path: "/" + p.secret + "/", header: map[string]string{"Origin": "http://" + p.host}, code: 200, want: page},
+		"API":                {path: "/" + p.secret + "/api/v1/find?image=a%2Fb", code: 200, want: "GET /api/v1/find?image=a%2Fb as Bearer user"},
+		"foreign token":      {path: "/" + p.secret + "/", header: map[string]string{"Authorization": "Bearer other", "Cookie": "c=d"}, code: 200, want: page},
+		"without the secret": {path: "/", code: 404, want: "open the complete address"},
+		"API without secret": {path: "/api/v1/applications", code: 404, want: "open the complete address"},
+		"wrong secret":       {path: "/" + strings.Repeat("A", len(p.secret)) + "/", code: 404, want: "open the complete address"},
+		"truncated secret":   {path: "/" + p.secret[:10] + "/", code: 404, want: "open the complete address"},
+		"no trailing slash":  {path: "/" + p.secret, code: 404, want: "open the complete address"},
+		"DNS rebinding":      {path: "/" + p.secret + "/", header: map[string]string{"Host": "evil.example.com:" + port}, code: 421, want: "wrong host"},
+		"other host name":    {path: "/" + p.secret + "/", header: map[string]string{"Host": "localhost:" + port}, code: 421, want: "wrong host"},
+		"other site":         {path: "/" + p.secret + "/", header: map[string]string{"Origin": "https://evil.example.com"}, code: 403, want: "other origins"},
+		"other port":         {path: "/" + p.secret + "/", header: map[string]string{"Origin": "http://127.0.0.1:1"}, code: 403, want: "other origins"},
+		"local file":         {path: "/" + p.secret + "/", header: map[string]string{"Origin": "null"}, code: 403, want: "other origins"},
+		"POST":               {method: http.MethodPost, path: "/" + p.secret + "/api/v1/applications", code: 405, want: "read-only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			method := tc.method
@@ -124,23 +124,23 @@ func TestProxyRejectsForeignRequests(t *testing.T) {
 		})
 	}
 	if second := newProxy(p.host, nil); second.secret == p.secret || len(p.secret) < 26 {
-		t.Errorf("the secret %s can be guessed", p.secret)
+		t.Errorf("secret %s is predictable", p.secret)
 	}
 }
 
-// A page behind the proxy has no token to ask its user for.
+// The page must not ask for a token, because the proxy provides it.
 func TestUnauthorizedBecomesBadGateway(t *testing.T) {
 	p := startProxy(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.WriteHeader(http.StatusUnauthorized)
 	})
 	code, body, _ := doRequest(t, http.MethodGet, p.url()+"api/v1/stream", nil)
-	if code != http.StatusBadGateway || !strings.Contains(body, `"message":"the center does not accept the token of your kubeconfig; log in again`) {
+	if code != http.StatusBadGateway || !strings.Contains(body, `"message":"the center rejected the token of your kubeconfig; log in again`) {
 		t.Errorf("got %d %s", code, body)
 	}
 }
 
-// What the center says arrives when it is said, and the end of the verb is the end of a stream.
+// Stream events are forwarded immediately, and the stream ends with the command.
 func TestStreamIsForwardedAndClosed(t *testing.T) {
 	closed := make(chan struct{})
 	p := startProxy(t, func(w http.ResponseWriter, r *http.Request) {
@@ -164,11 +164,11 @@ func TestStreamIsForwardedAndClosed(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(10 * time.Second):
-		t.Error("the center still sends to a reader that has gone")
+		t.Error("the request to the center was not canceled")
 	}
 }
 
-// The address is in no argument of a program: others can read those.
+// The address must not be a process argument, which other users can read.
 func TestOpenBrowserHidesAddress(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -178,7 +178,7 @@ func TestOpenBrowserHidesAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if name, _ := openCommand("linux"); name != "xdg-open" {
-		t.Fatalf("opener is %s", name)
+		t.Fatalf("got %s, want xdg-open", name)
 	}
 	cleanup, err := openBrowser(t.Context(), "http://127.0.0.1:1/secret/")
 	if err != nil {
@@ -197,6 +197,6 @@ func TestOpenBrowserHidesAddress(t *testing.T) {
 	}
 	cleanup()
 	if _, err := os.Stat(file); err == nil {
-		t.Errorf("%s is still there", file)
+		t.Errorf("%s was not removed", file)
 	}
 }

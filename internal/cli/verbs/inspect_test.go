@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,13 +24,6 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
-func init() {
-	scenarios["look: from well to broken"] = testStatusWhyTree
-	scenarios["look: of two names, and of none"] = testAmbiguousAndUnknownNames
-	scenarios["look: with few rights"] = testLimitedPermissions
-	scenarios["look: watching until it is gone"] = testStatusWatch
-}
-
 const dependencyChain = `
 components:
 - {name: db, stateful: {image: "shop/db:1", storage: [{name: data, mountPath: /data, size: 1Gi}]}}
@@ -39,7 +33,8 @@ components:
 
 func chainWithTag(tag string) string { return strings.Replace(dependencyChain, "TAG", tag, 1) }
 
-func testStatusWhyTree(w *world) {
+func TestStatusWhyTree(t *testing.T) {
+	w := newStory(t)
 	w.create(chainWithTag("1"))
 	w.waitReady()
 	for _, verb := range []string{"status", "why", "tree"} {
@@ -48,7 +43,7 @@ func testStatusWhyTree(w *world) {
 		w.Expect(a.out).To(MatchRegexp(`^AppStack %s/shop  READY \S+  \(3 of 3 components ready\)\n`, w.NS))
 	}
 	w.Expect(w.mustRun("tree", "shop")).To(MatchRegexp(`(?m)^│  ├─ StatefulSet/shop-db +Healthy\n│  │  └─ Pod/shop-db-0 +Healthy$`))
-	w.Expect(w.mustRun("list")).To(MatchRegexp(`^NAME  KIND      READY  PARTS  AGE +WHY\nshop  AppStack  True   3/3    \S+\n$`))
+	w.Expect(w.mustRun("list")).To(MatchRegexp(`^NAME  KIND      READY  COMPONENTS  AGE +MESSAGE\nshop  AppStack  True   3/3         \S+\n$`))
 
 	w.apply(strings.Replace(chainWithTag("missing"), "shop/web:1", "shop/web:2", 1))
 	w.Eventually(w.readyCondition, "60s", "50ms").Should(ContainSubstring(`Image "shop/api:missing" does not exist`))
@@ -66,7 +61,7 @@ func testStatusWhyTree(w *world) {
 	w.expectRequestBudget()
 }
 
-// expectRequestBudget counts what looking costs at most.
+// expectRequestBudget limits the number of requests.
 func (w *world) expectRequestBudget() {
 	w.Helper()
 	for _, verb := range []string{"status", "why", "tree"} {
@@ -77,10 +72,11 @@ func (w *world) expectRequestBudget() {
 	}
 }
 
-func testAmbiguousAndUnknownNames(w *world) {
+func TestAmbiguousAndUnknownNames(t *testing.T) {
+	w := newStory(t)
 	a := w.run("status", "shop")
 	w.Expect(a.code).To(Equal(1))
-	w.Expect(a.err).To(MatchError("there is no application shop in namespace " + w.NS + "; kubectl holdfast list -A shows all applications"))
+	w.Expect(a.err).To(MatchError("application shop not found in namespace " + w.NS + "; kubectl holdfast list -A shows all applications"))
 	w.create(chainWithTag("1"))
 	app := &appsapi.AppService{ObjectMeta: w.meta("shop")}
 	app.Labels = map[string]string{"team": "web"}
@@ -90,9 +86,9 @@ func testAmbiguousAndUnknownNames(w *world) {
 	w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s", "50ms").Should(HavePrefix("False/ComponentDegraded"))
 	a = w.run("why", "shop")
 	w.Expect(a.code).To(Equal(1))
-	w.Expect(a.err).To(MatchError("several applications of namespace " + w.NS + " are called shop; say which one: appstack/shop or appservice/shop"))
+	w.Expect(a.err).To(MatchError("several applications in namespace " + w.NS + " are named shop; specify the kind: appstack/shop or appservice/shop"))
 
-	// The pods of both have the same label instance.
+	// The pods of both have the same instance label.
 	w.Expect(w.mustRun("why", "appstack/shop")).To(HaveSuffix("(3 of 3 components ready)\n"))
 	a = w.run("status", "appsvc", "shop")
 	w.Expect(a.code).To(Equal(2))
@@ -101,12 +97,12 @@ func testAmbiguousAndUnknownNames(w *world) {
 
 	w.Expect(w.mustRun("list", "-l", "team=web", "-o", "name")).To(Equal("appservice.apps.holdfast.dev/shop\n"))
 	w.Expect(w.mustRun("list", "-A")).To(MatchRegexp(`(?m)^%s +shop +AppStack +True +3/3`, w.NS))
-	w.Expect(w.mustRun("list", "-A", "--no-headers", "-l", "team=nobody")).To(BeEmpty())
-	w.Expect(w.run("list", "-l", "a b").err).To(MatchError(HaveSuffix("; a selector looks like -l team=shop")))
-	w.Expect(w.run("status", "shop", "-o", "xml").err).To(MatchError(HavePrefix(`output "xml" is not known; use -o table, `)))
+	w.Expect(w.mustRun("list", "-A", "--no-headers", "-l", "team=none")).To(BeEmpty())
+	w.Expect(w.run("list", "-l", "a b").err).To(MatchError(HaveSuffix("; use a selector such as -l team=shop")))
+	w.Expect(w.run("status", "shop", "-o", "xml").err).To(MatchError(HavePrefix(`output format "xml" is not supported; use one of: table, `)))
 }
 
-// asUser is the world of a user who may do only this in it.
+// asUser returns the world of a user with the given permissions.
 func (w *world) asUser(user string, rules ...rbacv1.PolicyRule) *world {
 	w.Helper()
 	role := &rbacv1.Role{ObjectMeta: w.meta(user), Rules: rules}
@@ -122,35 +118,36 @@ func (w *world) asUser(user string, rules ...rbacv1.PolicyRule) *world {
 	return &other
 }
 
-func testLimitedPermissions(w *world) {
+func TestLimitedPermissions(t *testing.T) {
+	w := newStory(t)
 	w.create(chainWithTag("missing"))
 	w.Eventually(w.readyCondition, "60s", "50ms").Should(ContainSubstring(`Image "shop/api:missing" does not exist`))
 	read := []string{"get", "list"}
 	applications := rbacv1.PolicyRule{APIGroups: []string{"apps.holdfast.dev"}, Resources: []string{"appstacks", "appservices", "cloudmanagers"}, Verbs: read}
 	children := rbacv1.PolicyRule{APIGroups: []string{"", "apps", "policy"}, Resources: []string{"deployments", "statefulsets", "services", "poddisruptionbudgets"}, Verbs: read}
 	limited := w.asUser("few", applications, children)
-	limited.Eventually(func() int { return limited.run("list").code }, "60s", "100ms").Should(Equal(0)) // rights take a moment
+	limited.Eventually(func() int { return limited.run("list").code }, "60s", "100ms").Should(Equal(0)) // permissions take effect with a delay
 	a := limited.run("why", "shop")
 	w.Expect(a.code).To(Equal(2))
-	w.Expect(a.out).To(ContainSubstring(`Image "shop/api:missing" does not exist in its registry`), "what the operator says")
-	w.Expect(a.out).To(MatchRegexp(`(?m)^not looked at: .*Pods.*: you may not read them$`))
+	w.Expect(a.out).To(ContainSubstring(`Image "shop/api:missing" does not exist in its registry`), "from the status")
+	w.Expect(a.out).To(MatchRegexp(`(?m)^not checked: .*Pods.* \(no permission to read\)$`))
 	a = limited.run("status", "shop")
 	w.Expect(a.code).To(Equal(2))
 	w.Expect(a.out).To(MatchRegexp(`(?m)^db         Stateful  Healthy `))
-	w.Expect(a.out).To(MatchRegexp(`(?m)^not looked at: EndpointSlices, Events, PersistentVolumeClaims, Pods: you may not read them$`))
+	w.Expect(a.out).To(MatchRegexp(`(?m)^not checked: EndpointSlices, Events, PersistentVolumeClaims, Pods \(no permission to read\)$`))
 
 	minimal := w.asUser("none", applications)
 	minimal.Eventually(func() int { return minimal.run("list").code }, "60s", "100ms").Should(Equal(0))
 	a = minimal.run("status", "shop")
 	w.Expect(a.code).To(Equal(2))
-	w.Expect(a.out).To(ContainSubstring("(0 of 3 components ready, 2 not looked at)"))
+	w.Expect(a.out).To(ContainSubstring("(0 of 3 components ready, 2 not checked)"))
 	w.Expect(a.out).NotTo(ContainSubstring("Healthy"))
 	a = minimal.run("list", "-A")
 	w.Expect(a.code).To(Equal(1))
-	w.Expect(a.err).To(MatchError(HaveSuffix("; ask for the right, or use another user with --as or --context")))
+	w.Expect(a.err).To(MatchError(HaveSuffix("; request the permission, or use another user with --as or --context")))
 }
 
-// syncBuffer is what is printed while a verb runs.
+// syncBuffer can be read while a command writes to it.
 type syncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -168,7 +165,8 @@ func (s *syncBuffer) String() string {
 	return s.text.String()
 }
 
-func testStatusWatch(w *world) {
+func TestStatusWatch(t *testing.T) {
+	w := newStory(t)
 	w.create(chainWithTag("1"))
 	w.waitReady()
 	var out, errOut syncBuffer
@@ -192,7 +190,7 @@ func testStatusWatch(w *world) {
 	w.Eventually(ended, "60s").Should(Receive(&err))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(cli.ExitCode(err)).To(Equal(0))
-	w.Expect(out.String()).To(HaveSuffix(fmt.Sprintf("AppStack %s/shop is gone\n", w.NS)))
+	w.Expect(out.String()).To(HaveSuffix(fmt.Sprintf("AppStack %s/shop was deleted\n", w.NS)))
 	w.Expect(golden.StripProgress(errOut.String())).To(BeEmpty())
-	w.Expect(w.run("status", "shop", "-w").code).To(Equal(1), "there is nothing to watch")
+	w.Expect(w.run("status", "shop", "-w").code).To(Equal(1), "the application does not exist")
 }

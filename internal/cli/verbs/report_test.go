@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,12 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-func init() {
-	scenarios["report: of a stack that crashes"] = testReport
-	scenarios["report: by somebody who may read little"] = testReportLimitedPermissions
-}
-
-// unzipReport are the files of a report by name, without its folder.
+// unzipReport returns the files of a report by name, without the folder.
 func (w *world) unzipReport(content []byte) map[string]string {
 	w.Helper()
 	r, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
@@ -49,16 +45,17 @@ components:
 - {name: web, dependsOn: [db], service: {image: "shop/web:crash", env: [{name: MODE, value: secretmode}], config: {files: [{path: /etc/app/app.yaml, content: filecontent}]}}}
 `
 
-func testReport(w *world) {
+func TestReport(t *testing.T) {
+	w := newStory(t)
 	w.create(crashingStack)
 	w.Eventually(w.readyCondition, "60s", "50ms").Should(HavePrefix("False/ComponentDegraded"))
 	w.createOperatorDeployment()
 	dir := w.TempDir()
 	file := filepath.Join(dir, "shop.zip")
 	out := w.mustRun("report", "shop", "-o", file, "--operator-namespace", w.NS)
-	w.Expect(out).To(HavePrefix(fmt.Sprintf("Wrote %s about AppStack %s/shop: ", file, w.NS)))
-	w.Expect(out).To(ContainSubstring("nothing that programs wrote, which may contain secrets; --logs includes that.\n"))
-	w.Expect(out).To(HaveSuffix(fmt.Sprintf("(unzip -p %s '*/MANIFEST'), and attach it to your bug report.\n", file)))
+	w.Expect(out).To(HavePrefix(fmt.Sprintf("Wrote %s for AppStack %s/shop: ", file, w.NS)))
+	w.Expect(out).To(ContainSubstring("no application logs. Logs can contain secrets; use --logs to include them.\n"))
+	w.Expect(out).To(HaveSuffix(fmt.Sprintf("(unzip -p %s '*/MANIFEST'), then attach it to your bug report.\n", file)))
 	content, err := os.ReadFile(file)
 	w.Expect(err).NotTo(HaveOccurred())
 	files := w.unzipReport(content)
@@ -72,7 +69,7 @@ func testReport(w *world) {
 		w.Expect(files["MANIFEST"]).To(MatchRegexp("(?m)^  " + strings.Trim(want, "^$") + " +[0-9]+ bytes"))
 	}
 	w.Expect(files["why.txt"]).To(ContainSubstring("CrashLoop"))
-	w.Expect(files["why.txt"]).To(ContainSubstring("last output: (left out: "))
+	w.Expect(files["why.txt"]).To(ContainSubstring("last output: (omitted: "))
 	w.Expect(files["tree.txt"]).To(ContainSubstring("Pod/shop-db-0"))
 	w.Expect(files["events.yaml"]).To(ContainSubstring("object: AppStack/shop"))
 	w.Expect(files["versions.yaml"]).To(ContainSubstring("plugin: v1.2.3"))
@@ -80,21 +77,21 @@ func testReport(w *world) {
 	w.Expect(files["nodes.yaml"]).To(ContainSubstring("type: Ready"))
 	w.Expect(files["nodes.yaml"]).NotTo(ContainSubstring("allocatable"))
 	w.Expect(strings.Join(slices.Collect(maps.Values(files)), "")).NotTo(Or(ContainSubstring("secretmode"), ContainSubstring("filecontent"), ContainSubstring("fieldsV1"), ContainSubstring(crashCanary)))
-	w.Expect(files["MANIFEST"]).To(ContainSubstring("  - Secrets: they are never read\n"))
+	w.Expect(files["MANIFEST"]).To(ContainSubstring("  - Secrets (never read)\n"))
 
-	w.Expect(w.run("report", "shop", "-o", file).err).To(MatchError(file + " exists already and is not written over; choose another file with -o"))
+	w.Expect(w.run("report", "shop", "-o", file).err).To(MatchError(file + " already exists; specify another file with -o"))
 	a := w.run("report", "shop", "-o", "-", "--logs", "--since", "1h", "--operator-namespace", w.NS)
 	w.Expect(a.err).NotTo(HaveOccurred())
-	w.Expect(a.errOut).To(ContainSubstring(fmt.Sprintf("Wrote a report about AppStack %s/shop: ", w.NS)))
-	// There is no kubelet here, which the logs would be from; the last words are in the pod.
-	w.Expect(a.errOut).To(ContainSubstring("not in it: logs: log of " + w.NS + "/shop-"))
+	w.Expect(a.errOut).To(ContainSubstring(fmt.Sprintf("Wrote a report for AppStack %s/shop: ", w.NS)))
+	// Without a kubelet there are no logs, but the pod has the termination message.
+	w.Expect(a.errOut).To(ContainSubstring("could not be read: logs: get log of Pod " + w.NS + "/shop-"))
 	files = w.unzipReport([]byte(a.out))
 	w.Expect(files["why.txt"]).To(ContainSubstring(crashCanary))
-	w.Expect(files["MANIFEST"]).NotTo(ContainSubstring("--logs includes them"))
-	w.Expect(w.run("report", "none", "-o", "-").err).To(MatchError(HavePrefix("there is no application none in namespace " + w.NS)))
+	w.Expect(files["MANIFEST"]).NotTo(ContainSubstring("use --logs to include them"))
+	w.Expect(w.run("report", "none", "-o", "-").err).To(MatchError(HavePrefix("application none not found in namespace " + w.NS)))
 }
 
-// createOperatorDeployment makes a Deployment like that of the operator.
+// createOperatorDeployment creates a Deployment like that of the operator.
 func (w *world) createOperatorDeployment() {
 	w.Helper()
 	labels := map[string]string{"app": "operator"}
@@ -105,7 +102,7 @@ func (w *world) createOperatorDeployment() {
 	w.Eventually(func() int { return len(w.podNames("holdfast-operator-")) }, "60s", "50ms").Should(Equal(1))
 }
 
-// podNames are the names of pods that begin so.
+// podNames returns the names of pods with a prefix.
 func (w *world) podNames(prefix string) []string {
 	w.Helper()
 	var out []string
@@ -119,7 +116,8 @@ func (w *world) podNames(prefix string) []string {
 	return out
 }
 
-func testReportLimitedPermissions(w *world) {
+func TestReportLimitedPermissions(t *testing.T) {
+	w := newStory(t)
 	w.create(crashingStack)
 	w.Eventually(w.readyCondition, "60s", "50ms").Should(HavePrefix("False/ComponentDegraded"))
 	rules := []rbacv1.PolicyRule{
@@ -135,15 +133,15 @@ func testReportLimitedPermissions(w *world) {
 	limited := &world{w.World, filepath.Join(w.TempDir(), "kubeconfig")}
 	w.Expect(clientcmd.WriteToFile(controlplane.Kubeconfig(config), limited.kubeconfig)).To(Succeed())
 	var a result
-	w.Eventually(func() error { // the API server has to notice the role
+	w.Eventually(func() error { // the authorizer observes the role with a delay
 		a = limited.run("report", "shop", "-o", "-")
 		return a.err
 	}, "30s", "500ms").Should(Succeed())
 	files := w.unzipReport([]byte(a.out))
 	w.Expect(files["objects/deployment/shop-web.yaml"]).To(ContainSubstring("kind: Deployment"))
 	w.Expect(files).NotTo(HaveKey(HavePrefix("objects/pod/")))
-	for _, what := range []string{"Pods: you may not read them", "ConfigMaps: ", "revisions: ", "Events: ", "operator: "} {
+	for _, what := range []string{"Pods: no permission to read", "ConfigMaps: ", "revisions: ", "Events: ", "operator: "} {
 		w.Expect(files["MANIFEST"]).To(ContainSubstring("\n  - " + what))
-		w.Expect(a.errOut).To(ContainSubstring("\nnot in it: " + what))
+		w.Expect(a.errOut).To(ContainSubstring("\ncould not be read: " + what))
 	}
 }

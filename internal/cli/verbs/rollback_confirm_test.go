@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"strings"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -15,9 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
-func init() { scenarios["rollback: somebody else edits meanwhile"] = testRollbackConcurrentEdit }
-
-// hookReader answers a question after something has happened.
+// hookReader runs a function before it answers.
 type hookReader struct {
 	beforeRead func()
 	io.Reader
@@ -31,7 +30,8 @@ func (a *hookReader) Read(p []byte) (int, error) {
 	return a.Reader.Read(p)
 }
 
-func testRollbackConcurrentEdit(w *world) {
+func TestRollbackConcurrentEdit(t *testing.T) {
+	w := newStory(t)
 	w.create("components: [{name: web, service: {image: \"shop/web:1\", replicas: 1}}]")
 	w.waitReady()
 	w.apply("components: [{name: web, service: {image: \"shop/web:2\", replicas: 1}}]")
@@ -42,11 +42,11 @@ func testRollbackConcurrentEdit(w *world) {
 		beforeAnswer func()
 		want         string
 	}{
-		{"n\n", nil, "not confirmed, so nothing was changed; answer y, or give --yes"},
-		{"", nil, "not confirmed, so nothing was changed; answer y, or give --yes"},
+		{"n\n", nil, "not confirmed, nothing was changed; answer y or use --yes"},
+		{"", nil, "not confirmed, nothing was changed; answer y or use --yes"},
 		{"y\n", func() { harness.Edit(w.World, w.stackKey(), setReplicas) },
-			"AppStack " + w.NS + "/shop was changed by somebody else meanwhile, so nothing was written; look at it, and run the same again"},
-		{"y\n", func() { w.Touch(w.stackKey()) }, ""}, // labels, as the status is, are no edit of the spec
+			"AppStack " + w.NS + "/shop was changed by another client in the meantime, so nothing was written; check it, then retry"},
+		{"y\n", func() { w.Touch(w.stackKey()) }, ""}, // labels and status are not part of the spec
 	}
 	for _, tc := range cases {
 		flags := genericclioptions.NewConfigFlags(false)
@@ -60,7 +60,7 @@ func testRollbackConcurrentEdit(w *world) {
 		cmd.SetErr(&errOut)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		err := cmd.ExecuteContext(w.Context())
-		w.Expect(errOut.String()).To(HaveSuffix("Give AppStack " + w.NS + "/shop this spec? [y/N] "))
+		w.Expect(errOut.String()).To(HaveSuffix("Roll back AppStack " + w.NS + "/shop? [y/N] "))
 		if tc.want != "" {
 			w.Expect(err).To(MatchError(tc.want))
 			w.Expect(w.stack().Spec.Components[0].Service.Image).To(Equal("shop/web:2"))

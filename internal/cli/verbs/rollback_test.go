@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
@@ -17,21 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/revision"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
-func init() {
-	scenarios["rollback: to each of ten revisions"] = testRollbackToEveryRevision
-	scenarios["rollback: a CloudManager keeps its database"] = testRollbackCloudManager
-	scenarios["rollback: storage that was refused"] = testRollbackRejectedStorage
-	scenarios["rollback: a component was renamed"] = testRollbackRenamedComponent
-	scenarios["rollback: data that would be deleted"] = testRollbackThatWouldDeleteData
-	scenarios["rollback: only looks, and does not guess"] = testRollbackDryRun
-	scenarios["rollback: not of an AppService"] = testAppServiceHasNoHistory
-}
-
-// tenSpecs are the specs of a stack, one after the other.
+// tenSpecs returns ten successive specs of a stack.
 func tenSpecs() []string {
 	const (
 		api   = "- {name: api, dependsOn: [db], bindings: [{component: db}], service: {image: \"shop/api:1\", ports: [{port: 80}]}}\n"
@@ -61,9 +52,10 @@ func tenSpecs() []string {
 	return all
 }
 
-// testRollbackToEveryRevision edits a stack through ten specs, and then goes back to each, from each time
-// another one.
-func testRollbackToEveryRevision(w *world) {
+// TestRollbackToEveryRevision applies ten specs to a stack and then rolls back to each of them, each time
+// from another one.
+func TestRollbackToEveryRevision(t *testing.T) {
+	w := newStory(t)
 	var live []map[string]string // the children of each revision
 	var names []string
 	for i, spec := range tenSpecs() {
@@ -74,7 +66,7 @@ func testRollbackToEveryRevision(w *world) {
 		}
 		w.waitReady()
 		w.waitPruned(spec)
-		w.WaitIdle("shop") // what is left over goes last
+		w.WaitIdle("shop") // removed components are deleted last
 		live = append(live, w.childSpecs())
 		names = append(names, w.currentRevision().Name)
 	}
@@ -83,23 +75,23 @@ func testRollbackToEveryRevision(w *world) {
 	for _, i := range []int{0, 9, 1, 8, 2, 7, 3, 6, 4, 5} {
 		before, number := w.dataVersions(), w.revisionNumber(names[i])
 		out := w.mustRun("rollback", "shop", "--to-revision", strconv.FormatInt(number, 10), "--yes")
-		w.Expect(out).To(ContainSubstring(fmt.Sprintf("AppStack %s/shop has the spec of revision %d again.", w.NS, number)))
+		w.Expect(out).To(ContainSubstring(fmt.Sprintf("AppStack %s/shop was rolled back to revision %d.", w.NS, number)))
 		w.waitReady()
 		w.waitPruned(tenSpecs()[i])
 		w.Eventually(func() string { return cmp.Diff(live[i], w.childSpecs()) }, "60s", "50ms").
-			Should(BeEmpty(), "revision %d of ten; it said:\n%s", i+1, out)
-		w.Expect(w.dataVersions()).To(Equal(before), "revision %d of ten; it said:\n%s", i+1, out)
+			Should(BeEmpty(), "revision %d of ten; output:\n%s", i+1, out)
+		w.Expect(w.dataVersions()).To(Equal(before), "revision %d of ten; output:\n%s", i+1, out)
 		size := w.stack().Spec.Components[0].Stateful.Storage[0].Size
-		w.Expect(size.String()).To(Equal("2Gi"), "what has grown stays grown")
-		w.Expect(w.jobUIDs()).To(Equal(jobs), "a job that has run does not run again")
+		w.Expect(size.String()).To(Equal("2Gi"), "volumes do not shrink")
+		w.Expect(w.jobUIDs()).To(Equal(jobs), "a completed job does not run again")
 	}
 	table := w.mustRun("history", "shop")
 	w.Expect(table).To(ContainSubstring("web: image shop/web:1 -> shop/web:2"))
-	w.Expect(table).To(MatchRegexp(`(?m)^\d+ +\S+ ago +yes +yes `), "the current one")
+	w.Expect(table).To(MatchRegexp(`(?m)^\d+ +\S+ ago +yes +yes `), "the current revision")
 }
 
-// childSpecs are the specs of what the operator has made, apart from data: without what a
-// rollback keeps, and without what Kubernetes adds.
+// childSpecs returns the specs of the children except for data, without fields that a rollback keeps or
+// that Kubernetes adds.
 func (w *world) childSpecs() map[string]string {
 	w.Helper()
 	out := map[string]string{}
@@ -136,8 +128,8 @@ func (w *world) childSpecs() map[string]string {
 	return out
 }
 
-// waitPruned waits until the workloads are those of a spec: Ready waits neither for the end of
-// others, nor for a StatefulSet that is made anew around its pods because a volume grows.
+// waitPruned waits until the workloads match a spec: condition Ready waits neither for the deletion of
+// others nor for a StatefulSet that is recreated because a volume grows.
 func (w *world) waitPruned(spec string) {
 	w.Helper()
 	w.Eventually(func() (wrong []string) {
@@ -156,8 +148,8 @@ func (w *world) waitPruned(spec string) {
 	w.waitReady()
 }
 
-// dataVersions tell whether anybody touched the data. That of the cache says whether a component
-// has it.
+// dataVersions returns the versions of claims and Secrets, to detect writes. The cache is excluded: its
+// labels change with the component.
 func (w *world) dataVersions() map[string]string {
 	w.Helper()
 	out := map[string]string{}
@@ -171,7 +163,7 @@ func (w *world) dataVersions() map[string]string {
 	return out
 }
 
-// jobUIDs are the Jobs of the namespace.
+// jobUIDs returns the Jobs of the namespace.
 func (w *world) jobUIDs() []string {
 	w.Helper()
 	var list batchv1.JobList
@@ -183,7 +175,7 @@ func (w *world) jobUIDs() []string {
 	return out
 }
 
-// revisionItem is a revision as the plugin prints it for programs.
+// revisionItem is a revision in the JSON output of the plugin.
 type revisionItem struct {
 	Revision         int64
 	Name             string
@@ -212,11 +204,12 @@ func (w *world) revisionNumber(name string) int64 {
 			return r.Revision
 		}
 	}
-	w.Fatalf("there is no revision %s", name)
+	w.Fatalf("revision %s not found", name)
 	return 0
 }
 
-func testRollbackCloudManager(w *world) {
+func TestRollbackCloudManager(t *testing.T) {
+	w := newStory(t)
 	cm := createSample(w, "cloudmanager.yaml", &appsapi.CloudManager{})
 	w.WaitReady(cm)
 	password := cm.Spec.DB.RootPass
@@ -239,7 +232,7 @@ func testRollbackCloudManager(w *world) {
 	w.WaitReady(cm)
 	w.Expect(cm.Spec.Front.Deployment.Image).To(Equal("nginx:1.20"))
 	w.Expect(cm.Spec.Identity.Deployment.Env).To(BeEmpty())
-	w.Expect(cm.Spec.DB.StatefulSet.Image).To(Equal("mariadb:10.6"), "a database is not started with an older version than its files")
+	w.Expect(cm.Spec.DB.StatefulSet.Image).To(Equal("mariadb:10.6"), "a database server must not be older than its files")
 	w.Expect(cm.Spec.DB.StatefulSet.Storage.Size.String()).To(Equal("21Gi"))
 	w.Expect(cm.Spec.DB.RootPass).To(Equal(password))
 	w.Expect(cm.Spec.DeletionPolicy).To(Equal(appsapi.DeletionDelete))
@@ -248,7 +241,7 @@ func testRollbackCloudManager(w *world) {
 	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS), client.MatchingLabels{"apps.holdfast.dev/owner-uid": string(cm.UID)})).To(Succeed())
 	w.Expect(list.Items).To(HaveLen(3))
 	for i := range list.Items {
-		content, err := history.Read(&list.Items[i])
+		content, err := revision.Read(&list.Items[i])
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(string(content)).NotTo(Or(ContainSubstring("rootPass\""), ContainSubstring(password)))
 	}
@@ -257,8 +250,9 @@ func testRollbackCloudManager(w *world) {
 
 const oneDB = "components:\n- {name: %s, stateful: {image: \"shop/db:%s\", storage: [{name: data, mountPath: /data, size: %s}]}}\n"
 
-// testRollbackRejectedStorage asks for a smaller volume, which nobody can have.
-func testRollbackRejectedStorage(w *world) {
+// TestRollbackRejectedStorage rolls back to a smaller volume, which is not supported.
+func TestRollbackRejectedStorage(t *testing.T) {
+	w := newStory(t)
 	w.create(fmt.Sprintf(oneDB, "db", "1", "2Gi"))
 	w.waitReady()
 	w.apply(fmt.Sprintf(oneDB, "db", "2", "1Gi"))
@@ -270,15 +264,16 @@ func testRollbackRejectedStorage(w *world) {
 	w.Expect(w.stack().Status.CurrentRevision).To(Equal("3"))
 }
 
-// testRollbackRenamedComponent goes back to when a component with data had another name.
-func testRollbackRenamedComponent(w *world) {
+// TestRollbackRenamedComponent rolls back the rename of a component with data.
+func TestRollbackRenamedComponent(t *testing.T) {
+	w := newStory(t)
 	w.create(fmt.Sprintf(oneDB, "db", "1", "1Gi"))
 	w.waitReady()
 	w.apply(fmt.Sprintf(oneDB, "database, renamedFrom: db", "2", "2Gi"))
 	w.waitReady()
 	before := w.dataObjects()
 	out := w.mustRun("rollback", "shop", "--yes")
-	w.Expect(out).To(ContainSubstring(`"database" is called "db" again`))
+	w.Expect(out).To(ContainSubstring(`"database" is renamed back to "db"`))
 	w.waitReady()
 	c := w.stack().Spec.Components[0]
 	w.Expect([]string{c.Name, c.RenamedFrom, c.Stateful.Image, c.Stateful.Storage[0].Size.String()}).To(Equal([]string{"db", "database", "shop/db:1", "2Gi"}))
@@ -287,7 +282,8 @@ func testRollbackRenamedComponent(w *world) {
 	w.Expect(after[0].GetUID()).To(Equal(before[0].GetUID()))
 }
 
-func testRollbackThatWouldDeleteData(w *world) {
+func TestRollbackThatWouldDeleteData(t *testing.T) {
+	w := newStory(t)
 	const web = "components:\n- {name: web, service: {image: \"shop/web:1\"}}\n"
 	w.create("deletionPolicy: Delete\n" + web)
 	w.waitReady()
@@ -296,48 +292,50 @@ func testRollbackThatWouldDeleteData(w *world) {
 	before := w.dataVersions()
 	a := w.run("rollback", "shop", "--yes")
 	w.Expect(a.code).To(Equal(1))
-	w.Expect(a.err).To(MatchError(ContainSubstring("deletionPolicy Delete would delete its data with it; keep the data first: kubectl patch appstack shop")))
+	w.Expect(a.err).To(MatchError(ContainSubstring("deletionPolicy Delete would delete its data; retain the data first: kubectl patch appstack shop")))
 	w.Expect(w.dataVersions()).To(Equal(before))
 	harness.Edit(w.World, w.stackKey(), func(s *appsapi.AppStack) { s.Spec.DeletionPolicy = appsapi.DeletionRetain })
-	w.Expect(w.mustRun("rollback", "shop", "--yes")).To(ContainSubstring(`"db" is not in revision 1: its pods end.`))
+	w.Expect(w.mustRun("rollback", "shop", "--yes")).To(ContainSubstring(`"db" is not in revision 1: its pods are deleted.`))
 	w.waitReady()
 	w.Eventually(func() int { return len(w.stack().Status.Retained) }, "60s", "50ms").Should(Equal(1))
-	// And forth again: it finds its volume.
-	w.Expect(w.mustRun("rollback", "shop", "--yes")).To(ContainSubstring("finds the data that was kept of it: PersistentVolumeClaim data-shop-db-0."))
+	// Rolling forward again reuses the volume.
+	w.Expect(w.mustRun("rollback", "shop", "--yes")).To(ContainSubstring("is added again with its retained data: PersistentVolumeClaim data-shop-db-0."))
 	w.waitReady()
 	w.Expect(w.dataObjects()).To(HaveLen(1))
 	w.Expect(before).To(HaveKeyWithValue("*v1.PersistentVolumeClaim data-shop-db-0", HavePrefix(string(w.dataObjects()[0].GetUID()))))
 }
 
-func testRollbackDryRun(w *world) {
+func TestRollbackDryRun(t *testing.T) {
+	w := newStory(t)
 	w.create("components: [{name: web, service: {image: \"shop/web:1\"}}]")
 	w.waitReady()
-	w.Expect(w.run("rollback", "shop", "--yes").err).To(MatchError(ContainSubstring("no earlier revision with which everything was ready")))
+	w.Expect(w.run("rollback", "shop", "--yes").err).To(MatchError(ContainSubstring("no earlier revision that was healthy")))
 	w.apply("components: [{name: web, service: {image: \"shop/web:missing\"}}]")
 	w.Eventually(func() string { return w.stack().Status.CurrentRevision }, "60s", "50ms").Should(Equal("2"))
 	generation := w.stack().Generation
 	const change = "web        image shop/web:missing -> shop/web:1\n"
-	w.Expect(w.mustRun("rollback", "shop", "--dry-run")).To(And(ContainSubstring(change), HaveSuffix("Nothing was changed; without --dry-run it will be.\n")))
+	w.Expect(w.mustRun("rollback", "shop", "--dry-run")).To(And(ContainSubstring(change), HaveSuffix("Dry run: nothing was changed. To roll back, run the command without --dry-run.\n")))
 	a := w.run("rollback", "shop")
 	w.Expect(a.out).To(ContainSubstring(change))
-	w.Expect(a.err).To(MatchError("nobody is there to confirm it, so nothing was changed; give --yes to go back without a question, or --dry-run to only look"))
+	w.Expect(a.err).To(MatchError("not a terminal: use --yes to confirm or --dry-run to preview; nothing was changed"))
 	w.Expect(a.code).To(Equal(1))
 	w.Expect(w.run("rollback", "shop", "--yes", "--to-revision", "7").err).To(MatchError(ContainSubstring("has no revision 7")))
 	w.Expect(w.stack().Generation).To(Equal(generation))
-	w.Expect(w.mustRun("rollback", "shop", "--to-revision", "2", "--yes")).To(ContainSubstring("has the spec of revision 2 already"))
+	w.Expect(w.mustRun("rollback", "shop", "--to-revision", "2", "--yes")).To(ContainSubstring("already has the spec of revision 2"))
 	w.Expect(w.stack().Generation).To(Equal(generation))
-	// Suspended, it stays so.
+	// A suspended application stays suspended.
 	harness.Edit(w.World, w.stackKey(), func(s *appsapi.AppStack) { s.Spec.Suspend = true })
-	w.Expect(w.mustRun("rollback", "shop", "--yes")).To(HaveSuffix("It is suspended, so nothing happens before kubectl holdfast resume shop -n " + w.NS + ".\n"))
+	w.Expect(w.mustRun("rollback", "shop", "--yes")).To(HaveSuffix("It is suspended: the change takes effect after kubectl holdfast resume shop -n " + w.NS + ".\n"))
 	w.Expect(w.stack().Spec.Suspend).To(BeTrue())
 	w.Expect(w.stack().Spec.Components[0].Service.Image).To(Equal("shop/web:1"))
 }
 
-func testAppServiceHasNoHistory(w *world) {
+func TestAppServiceHasNoHistory(t *testing.T) {
+	w := newStory(t)
 	app := createSample(w, "appservice.yaml", &appsapi.AppService{})
 	for _, verb := range []string{"history", "rollback"} {
 		a := w.run(verb, app.Name)
-		w.Expect(a.err).To(MatchError(fmt.Sprintf("AppService %s/%s has no revisions: an AppService remembers no earlier specs; take the earlier manifest from where you keep it, for example git, and kubectl apply it", w.NS, app.Name)))
+		w.Expect(a.err).To(MatchError(fmt.Sprintf("AppService %s/%s has no revisions: kind AppService does not store earlier specs; apply the earlier manifest, for example from Git", w.NS, app.Name)))
 		w.Expect(a.code).To(Equal(1))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -25,9 +26,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
-func init() { scenarios["canaries: no verb gives a secret away"] = testNoVerbLeaksSecrets }
-
-// Canaries are found wherever they get to.
+// Canaries are secret values that are searched for in all outputs.
 const (
 	secretCanary = "canary-secret-7f3a"
 	rootCanary   = "canary-root-91c2"
@@ -37,20 +36,21 @@ const (
 	crashCanary  = "canary-crash-6d1f"
 )
 
-// output is what a verb said.
+// output is the output of a command.
 type output struct {
 	args []string
 	text string
 }
 
-// canaryTest is a namespace full of canaries.
+// canaryTest is a namespace with canaries in all objects.
 type canaryTest struct {
 	*world
 	mu      sync.Mutex
 	outputs []output
 }
 
-func testNoVerbLeaksSecrets(w *world) {
+func TestNoVerbLeaksSecrets(t *testing.T) {
+	w := newStory(t)
 	a := &canaryTest{world: w}
 	a.createApplications()
 	a.whileWatching(func() {
@@ -61,8 +61,8 @@ func testNoVerbLeaksSecrets(w *world) {
 	a.checkOutputs(a.secretValues())
 }
 
-// createApplications makes a stack and a CloudManager with secrets everywhere that people put them. As
-// kubectl apply does, they are repeated in annotations.
+// createApplications creates a stack and a CloudManager with secrets in all fields that users put them in.
+// Annotations repeat them, as with kubectl apply.
 func (a *canaryTest) createApplications() {
 	a.Helper()
 	a.Expect(a.Create(a.Context(), a.newSecret(1))).To(Succeed())
@@ -107,7 +107,7 @@ db: {rootPass: %[2]s, statefulSet: {image: "mariadb:1", name: db-of-cm, storage:
 	return cm
 }
 
-// changeSecrets gives all secrets another value.
+// changeSecrets changes the values of all secrets.
 func (a *canaryTest) changeSecrets(n int) {
 	a.Helper()
 	next := a.newSecret(n)
@@ -121,10 +121,10 @@ func (a *canaryTest) changeSecrets(n int) {
 	harness.Edit(a.World, a.stackKey(), func(s *appsapi.AppStack) {
 		s.Spec.Components[0].Service.Env[0].Value = fmt.Sprintf("%s-%d", envCanary, n)
 	})
-	a.Eventually(a.readyCondition, "60s", "50ms").ShouldNot(Equal("about an old generation"))
+	a.Eventually(a.readyCondition, "60s", "50ms").ShouldNot(Equal("status of an old generation"))
 }
 
-// runAndRecord runs a verb and remembers what it said.
+// runAndRecord runs a command and records its output.
 func (a *canaryTest) runAndRecord(ctx context.Context, args ...string) string {
 	var out, errOut bytes.Buffer
 	cmd := root.Command("v1.2.3")
@@ -142,13 +142,13 @@ func (a *canaryTest) runAndRecord(ctx context.Context, args ...string) string {
 	return out.String()
 }
 
-// formats are all that a verb may have; those that it has not, it refuses.
+// formats are all output formats. Commands reject formats that they do not support.
 var formats = []string{"table", "wide", "json", "yaml", "name", "jsonpath={}"}
 
-// runAllVerbs runs every verb.
+// runAllVerbs runs all commands.
 func (a *canaryTest) runAllVerbs() {
 	a.Helper()
-	// It asks hundreds of questions, so not in every format.
+	// doctor sends hundreds of requests, so it runs in few formats.
 	commands := [][]string{{"doctor"}, {"doctor", "-o", "json"}}
 	verbs := [][]string{{"list"}, {"list", "-A"}, {"version"}, {"find", "--secret", "app"}, {"find", "--image", "shop/web"}, {"find", "--configmap", "shop-web"}}
 	for _, app := range []string{"appstack/shop", "cloudmanager/cm"} {
@@ -171,10 +171,10 @@ func (a *canaryTest) runAllVerbs() {
 	for _, args := range commands {
 		group.Go(func() error { a.runAndRecord(a.Context(), args...); return nil })
 	}
-	_ = group.Wait() // errors are said, and judged
+	_ = group.Wait() // errors are part of the output
 }
 
-// writeManifest is an application in a file, as somebody would plan it.
+// writeManifest writes an application to a file for plan.
 func (a *canaryTest) writeManifest(app string) string {
 	a.Helper()
 	var object client.Object = a.stack()
@@ -191,7 +191,7 @@ func (a *canaryTest) writeManifest(app string) string {
 	return file
 }
 
-// recordReport remembers every file of a report as if it were said.
+// recordReport records all files of a report as outputs.
 func (a *canaryTest) recordReport(app string, flags ...string) {
 	a.Helper()
 	args := append([]string{"report", app, "-o", "-"}, flags...)
@@ -201,7 +201,7 @@ func (a *canaryTest) recordReport(app string, flags ...string) {
 	}
 }
 
-// whileWatching watches everything that has secrets while something happens.
+// whileWatching watches all kinds with secrets during a function.
 func (a *canaryTest) whileWatching(action func()) {
 	a.Helper()
 	ctx, stop := context.WithCancel(a.Context())
@@ -212,15 +212,14 @@ func (a *canaryTest) whileWatching(action func()) {
 		}
 	}
 	group.Go(func() { a.runAndRecord(ctx, "status", "appstack/shop", "-w") })
-	time.Sleep(2 * time.Second) // they have nothing to say about having begun
+	time.Sleep(2 * time.Second) // the start is not observable
 	action()
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // waits for the last output
 	stop()
 	group.Wait()
 }
 
-// secretValues are all values that nobody may see: those of the story, and passwords that the
-// operator made.
+// secretValues returns all secret values: those of the test and the generated passwords.
 func (a *canaryTest) secretValues() []string {
 	a.Helper()
 	values := []string{secretCanary, rootCanary}
@@ -233,18 +232,18 @@ func (a *canaryTest) secretValues() []string {
 			}
 		}
 	}
-	a.Expect(len(values)).To(BeNumerically(">", 3), "the operator has made no passwords")
-	for _, v := range slices.Clone(values) { // as Secrets have them
+	a.Expect(len(values)).To(BeNumerically(">", 3), "no generated passwords")
+	for _, v := range slices.Clone(values) { // base64, as in Secrets
 		values = append(values, base64.StdEncoding.EncodeToString([]byte(v))[:len(v)/3*4])
 	}
 	return values
 }
 
-// specVerbs are the verbs that show specs, or what differs in them.
+// specVerbs are the commands that print specs or their differences.
 var specVerbs = []string{"plan", "history", "rollback", "watch"}
 
-// mayShowProgramOutput says whether it may repeat what a program said: to people who asked why, to
-// programs with every cause, and to who watches pods.
+// mayShowProgramOutput reports whether an output can contain program output: why, machine-readable causes
+// and watches of pods.
 func (s output) mayShowProgramOutput() bool {
 	switch s.args[0] {
 	case "why", "watch":
@@ -255,7 +254,7 @@ func (s output) mayShowProgramOutput() bool {
 	return slices.Contains(s.args, "--logs")
 }
 
-// checkOutputs holds what was said against who may say it.
+// checkOutputs checks that no output contains a value that it must not contain.
 func (a *canaryTest) checkOutputs(secrets []string) {
 	a.Helper()
 	verbsByCanary := map[string]map[string]bool{}
@@ -272,18 +271,18 @@ func (a *canaryTest) checkOutputs(secrets []string) {
 				}
 				verbsByCanary[canary][s.args[0]] = true
 				if !allowed {
-					a.Errorf("kubectl holdfast %q says %s:\n%s", s.args, canary, excerpt(s.text, canary))
+					a.Errorf("kubectl holdfast %q prints %s:\n%s", s.args, canary, excerpt(s.text, canary))
 				}
 			}
 		}
 		for _, secret := range secrets {
 			if strings.Contains(s.text, secret) {
-				a.Errorf("kubectl holdfast %q gives away %s:\n%s", s.args, secret, excerpt(s.text, secret))
+				a.Errorf("kubectl holdfast %q leaks %s:\n%s", s.args, secret, excerpt(s.text, secret))
 			}
 		}
 	}
 	a.Logf("%d outputs and files, %d secrets", len(a.outputs), len(secrets))
-	// A canary that nobody hears proves nothing.
+	// Each canary must appear in an allowed output, otherwise the check proves nothing.
 	a.Expect(verbsByCanary[crashCanary]).To(And(HaveKey("why"), HaveKey("report")))
 	a.Expect(verbsByCanary[envCanary]).To(And(HaveKey("history"), HaveKey("watch")))
 	a.Expect(a.outputSize("watch", "secrets", "json")).To(BeNumerically(">", 1000))
@@ -292,7 +291,7 @@ func (a *canaryTest) checkOutputs(secrets []string) {
 	a.Expect(string(status)).NotTo(ContainSubstring("canary-"))
 }
 
-// outputSize is how much verbs with these words said.
+// outputSize returns the size of all outputs of a command.
 func (a *canaryTest) outputSize(args ...string) int {
 	n := 0
 	for _, s := range a.outputs {
@@ -303,7 +302,7 @@ func (a *canaryTest) outputSize(args ...string) int {
 	return n
 }
 
-// excerpt is a text where a word is in it.
+// excerpt returns the part of a text around a word.
 func excerpt(text, match string) string {
 	i := strings.Index(text, match)
 	return text[max(i-300, 0):min(i+len(match)+50, len(text))]

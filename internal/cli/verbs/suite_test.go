@@ -1,5 +1,4 @@
-// Package journeys_test plays what people do with the verbs that change applications: the
-// whole plugin against a real API server and the operator.
+// Package verbs_test runs the commands of the plugin against a real API server with the operator.
 package verbs_test
 
 import (
@@ -28,9 +27,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+var shared = &harness.Shared{Behavior: harness.BehaviorByTag(behaviors), Operator: operator.Options{LeaderElection: true}}
 
-// behaviors are what becomes of pods, by the tag of their image.
+func TestMain(m *testing.M) { harness.Main(m, shared) }
+
+// behaviors are the simulated behaviors of pods, by image tag.
 var behaviors = map[string]podsim.Behavior{
 	"missing": podsim.ImageNotFound(),
 	"slow":    podsim.Slow(2 * time.Second),
@@ -38,47 +39,35 @@ var behaviors = map[string]podsim.Behavior{
 	"crash":   podsim.CrashLoop(1).WithMessage("connect to the database\n" + crashCanary),
 }
 
-// scenarios are what users live through, by name.
-var scenarios = map[string]func(*world){}
-
-func TestVerbs(t *testing.T) {
+// newStory returns a world with its own namespace. The test runs in parallel on the shared operator.
+func newStory(t *testing.T) *world {
+	t.Helper()
 	t.Parallel()
-	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{LeaderElection: true})
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(controlplane.Kubeconfig(s.Plane.Config), kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	t.Run("group", func(t *testing.T) {
-		for name, scenario := range scenarios {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				scenario(&world{s.NewWorld(t), kubeconfig})
-			})
-		}
-	})
-	s.ExpectNoForbiddenRequests(t)
+	w := &world{shared.NewWorld(t), filepath.Join(t.TempDir(), "kubeconfig")}
+	w.Expect(clientcmd.WriteToFile(controlplane.Kubeconfig(w.Plane.Config), w.kubeconfig)).To(Succeed())
+	return w
 }
 
-// world is what a story plays in.
+// world is the environment of a test.
 type world struct {
 	*harness.World
 	kubeconfig string
 }
 
-// result is what the plugin says.
+// result is the result of a command.
 type result struct {
 	out, errOut string
 	err         error
 	code        int
 }
 
-// run runs the plugin as a person would.
+// run runs the plugin.
 func (w *world) run(args ...string) result {
 	w.Helper()
 	return w.runWithStderr(io.Discard, args...)
 }
 
-// runWithStderr also tells somebody else what it says meanwhile.
+// runWithStderr runs the plugin and copies standard error to a writer.
 func (w *world) runWithStderr(stderr io.Writer, args ...string) result {
 	w.Helper()
 	var out, errOut bytes.Buffer
@@ -103,7 +92,7 @@ func (w *world) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.NS, Name: name}
 }
 
-// stackKey is the stack of the story.
+// stackKey returns the stack of the test.
 func (w *world) stackKey() *appsapi.AppStack { return &appsapi.AppStack{ObjectMeta: w.meta("shop")} }
 
 func (w *world) stack() *appsapi.AppStack {
@@ -113,7 +102,7 @@ func (w *world) stack() *appsapi.AppStack {
 	return s
 }
 
-// create creates the stack, and apply gives it another spec.
+// create creates the stack.
 func (w *world) create(spec string) {
 	w.Helper()
 	app := w.stackKey()
@@ -134,7 +123,7 @@ func (w *world) waitReady() {
 	w.WaitReady(w.stackKey())
 }
 
-// dataObjects are the claims and the Secrets of the namespace.
+// dataObjects returns the claims and Secrets of the namespace.
 func (w *world) dataObjects() []client.Object {
 	w.Helper()
 	var claims corev1.PersistentVolumeClaimList

@@ -3,6 +3,7 @@ package verbs_test
 import (
 	"fmt"
 	"strings"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,15 +15,6 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
-func init() {
-	scenarios["suspend: a stack and a component"] = testSuspend
-	scenarios["suspend: the other kinds"] = testSuspendOtherKinds
-	scenarios["restart: a stack"] = testRestart
-	scenarios["restart: the other kinds"] = testRestartOtherKinds
-	scenarios["rotate: a CloudManager"] = testRotate
-	scenarios["scale: all kinds"] = testScale
-}
-
 const threeComponents = `
 components:
 - {name: migrate, job: {image: "shop/migrate:done"}}
@@ -32,46 +24,48 @@ components:
 
 func (w *world) readyCondition() string { return w.Condition(w.stackKey(), "Ready") }
 
-func testSuspend(w *world) {
+func TestSuspend(t *testing.T) {
+	w := newStory(t)
 	w.create(threeComponents)
 	w.waitReady()
 	title := fmt.Sprintf("AppStack %s/shop", w.NS)
 	resume := "kubectl holdfast resume shop -n " + w.NS
-	const effect = "what runs keeps running; nothing is repaired or updated. To go on: "
+	const effect = "it keeps running unchanged; drift is not corrected and updates are not applied. To resume: "
 	w.Expect(w.mustRun("suspend", "shop")).To(Equal(title + " is suspended: " + effect + resume + "\n"))
 	w.Eventually(w.readyCondition, "60s", "50ms").Should(HavePrefix("True/Suspended"))
 	generation := w.stack().Generation
-	w.Expect(w.mustRun("suspend", "shop")).To(Equal(title + " is suspended already: " + effect + resume + "\n"))
+	w.Expect(w.mustRun("suspend", "shop")).To(Equal(title + " is already suspended: " + effect + resume + "\n"))
 	w.Expect(w.stack().Generation).To(Equal(generation))
 
 	component := fmt.Sprintf("Component %q of %s", "web", title)
 	w.Expect(w.mustRun("suspend", "shop", "--component", "web")).To(Equal(component + " is suspended: " + effect + resume + " --component web\n"))
-	w.Expect(w.mustRun("resume", "shop")).To(Equal(title + " is no longer suspended: what changed meanwhile is repaired and applied now, apart from what is suspended on its own: web. To go on there, too: " + resume + " --component web\n"))
+	w.Expect(w.mustRun("resume", "shop")).To(Equal(title + " is no longer suspended: drift is corrected and pending changes are applied now, except for components that are suspended individually: web. To resume: " + resume + " --component web\n"))
 	w.Eventually(w.readyCondition, "60s", "50ms").Should(Equal("True/Reconciled: Everything runs as declared; suspended: 1 of 3 components"))
 	w.mustRun("suspend", "shop")
-	w.Expect(w.mustRun("resume", "shop", "--component", "web")).To(Equal(component + " is no longer suspended, but the whole application is, so nothing happens to it. To go on: " + resume + "\n"))
-	w.Expect(w.mustRun("resume", "shop")).To(Equal(title + " is no longer suspended: what changed meanwhile is repaired and applied now. Follow it: kubectl holdfast wait shop -n " + w.NS + "\n"))
+	w.Expect(w.mustRun("resume", "shop", "--component", "web")).To(Equal(component + " is no longer suspended, but the application is suspended, so nothing changes. To resume: " + resume + "\n"))
+	w.Expect(w.mustRun("resume", "shop")).To(Equal(title + " is no longer suspended: drift is corrected and pending changes are applied now. Follow the rollout: kubectl holdfast wait shop -n " + w.NS + "\n"))
 	w.waitReady()
 	w.Expect(w.mustRun("resume", "shop")).To(Equal(title + " is not suspended; nothing to do.\n"))
 	a := w.run("suspend", "shop", "--component", "webb")
 	w.Expect(a.err).To(MatchError(title + ` has no component "webb"; it has migrate, db, web`))
 }
 
-func testSuspendOtherKinds(w *world) {
+func TestSuspendOtherKinds(t *testing.T) {
+	w := newStory(t)
 	app := createSample(w, "appservice.yaml", &appsapi.AppService{})
 	w.WaitReady(app)
 	w.mustRun("suspend", app.Name)
 	w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s", "50ms").Should(HavePrefix("True/Suspended"))
 	w.mustRun("resume", "appservice", app.Name)
 	w.WaitReady(app)
-	w.Expect(w.run("suspend", app.Name, "--component", "web").err).To(MatchError(fmt.Sprintf("AppService %s/%s has no components; leave --component out", w.NS, app.Name)))
+	w.Expect(w.run("suspend", app.Name, "--component", "web").err).To(MatchError(fmt.Sprintf("AppService %s/%s has no components; omit --component", w.NS, app.Name)))
 	cm := createSample(w, "cloudmanager.yaml", &appsapi.CloudManager{})
 	a := w.run("suspend", cm.Name)
-	w.Expect(a.err).To(MatchError(HavePrefix(fmt.Sprintf("CloudManager %s/%s cannot be suspended: its kind has no field for that; ", w.NS, cm.Name))))
+	w.Expect(a.err).To(MatchError(HavePrefix(fmt.Sprintf("CloudManager %s/%s cannot be suspended: its kind has no suspend field; ", w.NS, cm.Name))))
 	w.Expect(a.code).To(Equal(1))
 }
 
-// podUIDs are the UIDs of the pods of a component.
+// podUIDs returns the UIDs of the pods of a component.
 func (w *world) podUIDs(component string) []types.UID {
 	w.Helper()
 	var list corev1.PodList
@@ -85,41 +79,43 @@ func (w *world) podUIDs(component string) []types.UID {
 	return out
 }
 
-func testRestart(w *world) {
+func TestRestart(t *testing.T) {
+	w := newStory(t)
 	w.create(threeComponents)
 	w.waitReady()
 	web, db, jobs := w.podUIDs("web"), w.podUIDs("db"), w.jobUIDs()
-	w.Expect(w.mustRun("restart", "shop", "--component", "web")).To(Equal(fmt.Sprintf("AppStack %s/shop restarts: web. Follow it: kubectl holdfast wait shop -n %[1]s\n", w.NS)))
+	w.Expect(w.mustRun("restart", "shop", "--component", "web")).To(Equal(fmt.Sprintf("AppStack %s/shop restarts: web. Follow the rollout: kubectl holdfast wait shop -n %[1]s\n", w.NS)))
 	w.waitReady()
 	w.Eventually(func() []types.UID { return w.podUIDs("web") }, "60s", "50ms").Should(And(HaveLen(1), Not(Equal(web))))
 	w.Expect(w.podUIDs("db")).To(Equal(db))
-	w.Expect(w.stack().Spec.Components[2].Service.Update.MaxSurge.String()).To(Equal("2"), "the rest of update stays")
+	w.Expect(w.stack().Spec.Components[2].Service.Update.MaxSurge.String()).To(Equal("2"), "other fields of update are kept")
 	w.Expect(w.stack().Spec.Components[2].Service.Update.RestartedAt).To(MatchRegexp(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`))
 
-	w.Expect(w.mustRun("restart", "shop")).To(HavePrefix(fmt.Sprintf("AppStack %s/shop restarts: db, web. Left out: jobs do not run again (migrate). Follow it", w.NS)))
+	w.Expect(w.mustRun("restart", "shop")).To(HavePrefix(fmt.Sprintf("AppStack %s/shop restarts: db, web. Skipped: jobs are not restarted (migrate). Follow the rollout", w.NS)))
 	w.waitReady()
 	w.Eventually(func() []types.UID { return w.podUIDs("db") }, "60s", "50ms").Should(And(HaveLen(1), Not(Equal(db))))
 	w.Expect(w.jobUIDs()).To(Equal(jobs))
 	a := w.run("restart", "shop", "--component", "migrate")
-	w.Expect(a.err).To(MatchError(fmt.Sprintf("AppStack %s/shop has nothing that could restart: jobs do not run again (migrate); change the spec of a job to run it again", w.NS)))
+	w.Expect(a.err).To(MatchError(fmt.Sprintf("AppStack %s/shop has no component to restart: jobs are not restarted (migrate); change the spec of a job to run it again", w.NS)))
 
 	w.mustRun("suspend", "shop", "--component", "web")
-	w.Expect(w.mustRun("restart", "shop")).To(HaveSuffix(" Suspended, so only after kubectl holdfast resume: web.\n"))
+	w.Expect(w.mustRun("restart", "shop")).To(HaveSuffix(" Suspended components restart after kubectl holdfast resume: web.\n"))
 }
 
-func testRestartOtherKinds(w *world) {
+func TestRestartOtherKinds(t *testing.T) {
+	w := newStory(t)
 	app := createSample(w, "appservice.yaml", &appsapi.AppService{})
 	w.WaitReady(app)
-	w.Expect(w.mustRun("restart", app.Name)).To(HavePrefix(fmt.Sprintf("AppService %s/%s restarts. Follow it", w.NS, app.Name)))
+	w.Expect(w.mustRun("restart", app.Name)).To(HavePrefix(fmt.Sprintf("AppService %s/%s restarts. Follow the rollout", w.NS, app.Name)))
 	w.WaitReady(app)
 	d := harness.Find(w.World, &appsv1.Deployment{ObjectMeta: w.meta(app.Name)})
 	w.Expect(d.Spec.Template.Annotations).To(HaveKeyWithValue("apps.holdfast.dev/restarted-at", app.Spec.Update.RestartedAt))
 
 	cm := createSample(w, "cloudmanager.yaml", &appsapi.CloudManager{})
 	w.WaitReady(cm)
-	w.Expect(w.run("restart", cm.Name).err).To(MatchError(HaveSuffix("; restart its children, which the operator lets happen: kubectl rollout restart statefulset/cm-db deployment/cm-identity deployment/ake-front -n " + w.NS)))
+	w.Expect(w.run("restart", cm.Name).err).To(MatchError(HaveSuffix("; restart its workloads instead: kubectl rollout restart statefulset/cm-db deployment/cm-identity deployment/ake-front -n " + w.NS)))
 	w.Expect(w.run("restart", cm.Name, "--component", "front").err).To(MatchError(HaveSuffix(": kubectl rollout restart deployment/ake-front -n " + w.NS)))
-	// It does let it happen.
+	// The operator does not revert this restart.
 	front := &appsv1.Deployment{ObjectMeta: w.meta("ake-front")}
 	w.Expect(w.Patch(w.Context(), front, client.RawPatch(types.StrategicMergePatchType,
 		[]byte(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}}}}}`)))).To(Succeed())
@@ -128,37 +124,39 @@ func testRestartOtherKinds(w *world) {
 	w.Expect(front.Annotations["deployment.kubernetes.io/revision"]).To(Equal("2"))
 }
 
-// testRotate asks for other passwords, and waits as people are told to.
-func testRotate(w *world) {
+// TestRotate requests a rotation and waits with the printed command.
+func TestRotate(t *testing.T) {
+	w := newStory(t)
 	cm := createSample(w, "cloudmanager.yaml", &appsapi.CloudManager{})
 	w.WaitReady(cm)
 	binding := &corev1.Secret{ObjectMeta: w.meta("cm-db-binding")}
 	password := func() string { return string(harness.Find(w.World, binding).Data["password"]) }
 	before := password()
 	w.Expect(w.mustRun("rotate", cm.Name)).To(Equal(fmt.Sprintf(
-		"CloudManager %[1]s/%[2]s gets other passwords: db. Follow it: kubectl holdfast wait %[2]s -n %[1]s\n", w.NS, cm.Name)))
+		"CloudManager %[1]s/%[2]s: password rotation requested for db. Follow the rollout: kubectl holdfast wait %[2]s -n %[1]s\n", w.NS, cm.Name)))
 	w.Eventually(password, "60s").ShouldNot(Equal(before))
 	w.WaitReady(cm)
 	app := createSample(w, "appservice.yaml", &appsapi.AppService{})
-	w.Expect(w.run("rotate", app.Name).err).To(MatchError(HaveSuffix("has no database, so there are no passwords that could be replaced")))
+	w.Expect(w.run("rotate", app.Name).err).To(MatchError(HaveSuffix("has no database, so there are no passwords to rotate")))
 }
 
-func testScale(w *world) {
+func TestScale(t *testing.T) {
+	w := newStory(t)
 	w.create(threeComponents)
 	w.waitReady()
 	title := fmt.Sprintf("AppStack %s/shop", w.NS)
-	follow := fmt.Sprintf(" Follow it: kubectl holdfast wait shop -n %s\n", w.NS)
-	w.Expect(w.mustRun("scale", "shop", "--component", "web", "--replicas", "2")).To(Equal(`Component "web" of ` + title + " is scaled to 2 pods; its spec left the number alone before." + follow))
+	follow := fmt.Sprintf(" Follow the rollout: kubectl holdfast wait shop -n %s\n", w.NS)
+	w.Expect(w.mustRun("scale", "shop", "--component", "web", "--replicas", "2")).To(Equal(`Component "web" of ` + title + " is scaled to 2 pods; replicas was not set before." + follow))
 	w.waitReady()
 	w.Eventually(func() []types.UID { return w.podUIDs("web") }, "60s", "50ms").Should(HaveLen(2))
 	generation := w.stack().Generation
-	w.Expect(w.mustRun("scale", "shop", "--component", "web", "--replicas", "2")).To(Equal(`Component "web" of ` + title + " has 2 pods in its spec already; nothing to do.\n"))
+	w.Expect(w.mustRun("scale", "shop", "--component", "web", "--replicas", "2")).To(Equal(`Component "web" of ` + title + " already has 2 pods in its spec; nothing to do.\n"))
 	w.Expect(w.stack().Generation).To(Equal(generation))
 	w.Expect(w.mustRun("scale", "shop", "--component", "web", "--replicas", "0")).To(Equal(`Component "web" of ` + title + " is scaled from 2 to 0 pods." + follow))
 	w.Eventually(func() []types.UID { return w.podUIDs("web") }, "60s", "50ms").Should(BeEmpty())
 	w.mustRun("suspend", "shop")
-	w.Expect(w.mustRun("scale", "shop", "--component", "web", "--replicas", "1")).To(HaveSuffix(" It is suspended, so only after kubectl holdfast resume.\n"))
-	w.Expect(w.run("scale", "shop", "--replicas", "1").err).To(MatchError(title + " has several components, and each its own number of pods; say which one with --component: db or web"))
+	w.Expect(w.mustRun("scale", "shop", "--component", "web", "--replicas", "1")).To(HaveSuffix(" It is suspended: the change takes effect after kubectl holdfast resume.\n"))
+	w.Expect(w.run("scale", "shop", "--replicas", "1").err).To(MatchError(title + " has several components; choose one with --component: db or web"))
 	w.Expect(w.run("scale", "shop").err).To(MatchError(`required flag(s) "replicas" not set`))
 
 	app := createSample(w, "appservice.yaml", &appsapi.AppService{})
@@ -169,5 +167,5 @@ func testScale(w *world) {
 	w.mustRun("scale", cm.Name, "--component", "identity", "--replicas", "2")
 	w.WaitReady(cm)
 	w.Expect(cm.Spec.Identity.Deployment.Replicas).To(HaveValue(BeEquivalentTo(2)))
-	w.Expect(w.run("scale", cm.Name, "--component", "db", "--replicas", "2").err).To(MatchError(HaveSuffix("is one server and cannot be scaled; scale identity or front")))
+	w.Expect(w.run("scale", cm.Name, "--component", "db", "--replicas", "2").err).To(MatchError(HaveSuffix("is a single server and cannot be scaled; scale identity or front")))
 }

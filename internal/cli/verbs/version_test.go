@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"strings"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,16 +13,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
-func init() {
-	scenarios["version: of everything"] = testVersion
-	scenarios["completion: names and components"] = testCompletion
-}
-
-func testVersion(w *world) {
+func TestVersion(t *testing.T) {
+	w := newStory(t)
 	w.Expect(w.mustRun("version", "--client")).To(Equal("plugin  v1.2.3\n"))
 	a := w.run("version", "--operator-namespace", w.NS)
 	w.Expect(a.err).NotTo(HaveOccurred())
-	w.Expect(a.out).To(MatchRegexp(`^plugin      v1\.2\.3\noperator    unknown: there is no Deployment ` + w.NS + `/holdfast-operator; kubectl holdfast doctor tells more\nKubernetes  v1\.\d+\.\d+\S*\n$`))
+	w.Expect(a.out).To(MatchRegexp(`^plugin      v1\.2\.3\noperator    unknown: Deployment ` + w.NS + `/holdfast-operator not found; kubectl holdfast doctor checks the installation\nKubernetes  v1\.\d+\.\d+\S*\n$`))
 	labels := map[string]string{"app": "operator"}
 	d := &appsv1.Deployment{ObjectMeta: w.meta("holdfast-operator"), Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -34,21 +31,22 @@ func testVersion(w *world) {
 	harness.Edit(w.World, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "holdfast/operator:v1.3.0" })
 	a = w.run("version", "--operator-namespace", w.NS, "-o", "jsonpath={.operator.version}")
 	w.Expect(a.out).To(Equal("v1.3.0\n"))
-	w.Expect(a.errOut).To(HavePrefix("The plugin is of version v1.2.3 and the operator of version v1.3.0; use the same"))
+	w.Expect(a.errOut).To(HavePrefix("The plugin has version v1.2.3 and the operator has version v1.3.0; install the same version"))
 	w.Expect(a.code).To(Equal(0))
 	harness.Edit(w.World, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "holdfast/operator" })
 	w.Expect(w.mustRun("version", "--operator-namespace", w.NS)).To(ContainSubstring("\noperator    unknown: its image has no tag: holdfast/operator\n"))
 }
 
-// testCompletion presses the tabulator.
-func testCompletion(w *world) {
+// TestCompletion completes applications and components.
+func TestCompletion(t *testing.T) {
+	w := newStory(t)
 	w.create(threeComponents)
 	createSample(w, "appservice.yaml", &appsapi.AppService{})
 	words := func(args ...string) []string {
 		a := w.run(append([]string{"__complete", "--kubeconfig", w.kubeconfig, "-n", w.NS}, args...)...)
 		w.Expect(a.err).NotTo(HaveOccurred())
 		lines := strings.Split(strings.TrimSpace(a.out), "\n")
-		return lines[:len(lines)-1] // the last is for the shell
+		return lines[:len(lines)-1] // the last line is a directive for the shell
 	}
 	for _, verb := range []string{"history", "rollback", "suspend", "resume", "restart", "wait"} {
 		w.Expect(words(verb, "")).To(Equal([]string{"shop", "web"}), verb)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -13,62 +14,59 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
-func init() {
-	scenarios["wait: from nothing to gone"] = testWait
-	scenarios["wait: for what does not come"] = testWaitTimeout
-	scenarios["wait: with a watch"] = testWaitRequestBudget
-}
-
-func testWait(w *world) {
+func TestWait(t *testing.T) {
+	w := newStory(t)
 	w.create("components: [{name: db, stateful: {image: \"shop/db:slow\", storage: [{name: data, mountPath: /data, size: 1Gi}]}}, {name: web, dependsOn: [db], service: {image: \"shop/web:1\"}}]")
 	title := fmt.Sprintf("AppStack %s/shop", w.NS)
 	a := w.run("wait", "shop", "--timeout", "60s")
 	w.Expect(a.err).NotTo(HaveOccurred())
 	w.Expect(a.out).To(Equal(title + " is ready: Everything runs as declared\n"))
-	w.Expect(a.errOut).To(ContainSubstring("Waiting for " + title + `: Component "web" waits for "db": `))
+	w.Expect(a.errOut).To(ContainSubstring(title + `: Component "web" waits for "db": `))
 	lines := strings.Split(a.errOut, "\n")
 	for i := range lines[1:] {
-		w.Expect(lines[i+1]).NotTo(Equal(lines[i]), "said twice")
+		w.Expect(lines[i+1]).NotTo(Equal(lines[i]), "message is repeated")
 	}
-	// Right after an edit, Ready is still about what was before.
+	// Right after a change, condition Ready is still that of the previous generation.
 	harness.Edit(w.World, w.stackKey(), func(s *appsapi.AppStack) { s.Spec.Components[1].Service.Image = "shop/web:slow" })
 	began := time.Now()
 	w.mustRun("wait", "appstack/shop", "--timeout", "60s")
-	w.Expect(time.Since(began)).To(BeNumerically(">", time.Second), "the pod needs two")
+	w.Expect(time.Since(began)).To(BeNumerically(">", time.Second), "the pod needs two seconds")
 	w.waitReady()
 	w.Expect(w.mustRun("wait", "shop", "--for", "revision=2", "--timeout", "60s")).To(Equal(title + " is at revision 2\n"))
-	w.Expect(w.run("wait", "shop", "--for", "revision=1").err).To(MatchError(HavePrefix(title + " is at revision 2 already")))
+	w.Expect(w.run("wait", "shop", "--for", "revision=1").err).To(MatchError(HavePrefix(title + " is already at revision 2")))
 	w.mustRun("suspend", "shop")
 	w.Expect(w.mustRun("wait", "shop", "--for", "suspended", "--timeout", "60s")).To(Equal(title + " is suspended\n"))
 	w.mustRun("resume", "shop")
 	a = w.runWithStderr(w.deleteStackOnWrite(), "wait", "shop", "--for", "deleted", "--timeout", "60s")
 	w.Expect(a.err).NotTo(HaveOccurred())
-	w.Expect(a.out).To(Equal(title + " is gone.\n"))
-	w.Expect(w.mustRun("wait", "shop", "--for", "deleted")).To(Equal("shop is not there in namespace " + w.NS + ".\n"))
+	w.Expect(a.out).To(Equal(title + " was deleted.\n"))
+	w.Expect(w.mustRun("wait", "shop", "--for", "deleted")).To(Equal("shop not found in namespace " + w.NS + ".\n"))
 	w.Expect(w.run("wait", "shop").code).To(Equal(1))
 }
 
-func testWaitTimeout(w *world) {
+func TestWaitTimeout(t *testing.T) {
+	w := newStory(t)
 	w.create("components: [{name: web, service: {image: \"shop/web:missing\"}}]")
 	title := fmt.Sprintf("AppStack %s/shop", w.NS)
 	const reason = `Image "shop/web:missing" does not exist in its registry`
 	w.Eventually(w.readyCondition, "60s", "50ms").Should(HavePrefix("False/ComponentDegraded: " + reason))
 	a := w.run("wait", "shop", "--timeout", "1s")
 	w.Expect(a.code).To(Equal(2))
-	w.Expect(a.errOut).To(HavePrefix("Waiting for " + title + ": " + reason))
+	w.Expect(a.errOut).To(HavePrefix(title + ": " + reason))
 	w.Expect(a.errOut).To(ContainSubstring("\n" + title + " is not ready after 1s: " + reason))
-	a = w.run("wait", "shop", "--timeout", "1ns") // over before it has asked again
+	a = w.run("wait", "shop", "--timeout", "1ns") // expires before the first list
 	w.Expect(a.errOut).To(ContainSubstring("\n" + title + " is not ready after 1ns: " + reason))
 	a = w.run("wait", "shop", "--timeout", "0")
 	w.Expect(a.code).To(Equal(2))
 	w.Expect(a.errOut).To(HavePrefix(title + " is not ready: " + reason))
 	a = w.runWithStderr(w.deleteStackOnWrite(), "wait", "shop", "--timeout", "60s")
-	w.Expect(a.err).To(MatchError(title + " was deleted while it was waited for; create it again from its manifest"))
+	w.Expect(a.err).To(MatchError(title + " was deleted during the wait; create it again from its manifest"))
 	w.Expect(a.code).To(Equal(1))
 }
 
-// testWaitRequestBudget counts what waiting costs.
-func testWaitRequestBudget(w *world) {
+// TestWaitRequestBudget limits the number of requests.
+func TestWaitRequestBudget(t *testing.T) {
+	w := newStory(t)
 	w.create("components: [{name: web, service: {image: \"shop/web:missing\"}}]")
 	w.Eventually(w.readyCondition, "60s", "50ms").Should(HavePrefix("False/ComponentDegraded"))
 	w.WaitIdle("shop")
@@ -78,7 +76,7 @@ func testWaitRequestBudget(w *world) {
 	w.Expect(len(calls)).To(Equal(3), "get, list and watch:\n%s", calls.Count())
 }
 
-// deleteStackOnWrite deletes the stack as soon as somebody waits for it.
+// deleteStackOnWrite returns a writer that deletes the stack on the first write.
 func (w *world) deleteStackOnWrite() io.Writer { return &deleteOnWrite{w: w} }
 
 type deleteOnWrite struct {

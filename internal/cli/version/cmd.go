@@ -1,7 +1,7 @@
-// Package version is the verb version: of the plugin, the operator and the API server.
+// Package version implements kubectl holdfast version, which prints the versions of the plugin, the
+// operator and the API server.
 //
-// Safety rule: it only reads. A version that is not known is said to be unknown, and not
-// guessed.
+// Safety rule: it only reads. It prints unknown instead of guessing a version.
 package version
 
 import (
@@ -17,21 +17,21 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	output    cli.Output
 	client    bool
 	namespace string
 }
 
-// Command is the verb.
+// Command returns the version command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of plugin, operator and API server",
-		Long: `Print the versions of the plugin, the operator and the API server, and a warning when plugin and
-operator differ.`,
+		Short: "Print the versions of the plugin, the operator and the API server",
+		Long: `Print the versions of the plugin, the operator and the API server. If the versions of the plugin and the
+operator differ, the command prints a warning.`,
 		Example: `  kubectl holdfast version
   kubectl holdfast version --client`,
 		Args:              cobra.NoArgs,
@@ -44,12 +44,12 @@ operator differ.`,
 		},
 	}
 	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONPath)
-	cmd.Flags().BoolVar(&o.client, "client", false, "only that of the plugin; no cluster is asked")
-	cmd.Flags().StringVar(&o.namespace, "operator-namespace", cli.OperatorNamespace, "where the operator runs")
+	cmd.Flags().BoolVar(&o.client, "client", false, "Print only the version of the plugin, without contacting the cluster")
+	cmd.Flags().StringVar(&o.namespace, "operator-namespace", cli.OperatorNamespace, "Namespace of the operator")
 	return cmd
 }
 
-// Versions is the answer for programs.
+// Versions is the machine-readable output.
 type Versions struct {
 	cli.Header `json:",inline"`
 	Plugin     string    `json:"plugin"`
@@ -57,9 +57,9 @@ type Versions struct {
 	Kubernetes string    `json:"kubernetes,omitempty"`
 }
 
-// Operator is what runs in the cluster.
+// Operator is the operator in the cluster.
 type Operator struct {
-	// Version is empty when neither a label nor the tag of the image says it.
+	// Version is empty if neither the version label nor the image has a version.
 	Version string `json:"version,omitempty"`
 	Image   string `json:"image"`
 }
@@ -69,7 +69,7 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 	var unknownReason string
 	var err error
 	if !o.client {
-		defer cli.Progress(errOut, "Asking the API server")()
+		defer cli.Progress(errOut, "Reading versions")()
 		v, unknownReason, err = Detect(ctx, env, o.namespace)
 	}
 	if printErr := v.print(o, unknownReason, env.Terminal(out)); printErr != nil {
@@ -86,15 +86,15 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 	return nil
 }
 
-// Detect finds out what there is, with the operator in a namespace. missing says why its version
-// is not known.
+// Detect reads the versions. unknownReason explains why the version of the operator is unknown.
 func Detect(ctx context.Context, env *cli.Env, namespace string) (v Versions, unknownReason string, err error) {
 	v = Versions{Header: cli.NewHeader("Versions"), Plugin: env.Version}
 	unknownReason, err = v.detect(ctx, env, namespace)
 	return v, unknownReason, err
 }
 
-// detect finds out what the cluster has. missing says why the operator's version is not known.
+// detect reads the versions of the cluster. unknownReason explains why the version of the operator is
+// unknown.
 func (v *Versions) detect(ctx context.Context, env *cli.Env, namespace string) (unknownReason string, err error) {
 	config, err := env.Config()
 	if err != nil {
@@ -106,15 +106,15 @@ func (v *Versions) detect(ctx context.Context, env *cli.Env, namespace string) (
 	}
 	server, err := kube.Discovery().ServerVersion()
 	if err != nil {
-		return "", fmt.Errorf("reach the API server: %w; choose another cluster with --context, or give --client", cli.WithHint(err))
+		return "", fmt.Errorf("reach the API server: %w; use another cluster with --context, or use --client", cli.WithHint(err))
 	}
 	v.Kubernetes = server.GitVersion
 	d, err := kube.AppsV1().Deployments(namespace).Get(ctx, cli.OperatorName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("there is no Deployment %s/%s; kubectl holdfast doctor tells more", namespace, cli.OperatorName), nil
+		return fmt.Sprintf("Deployment %s/%s not found; kubectl holdfast doctor checks the installation", namespace, cli.OperatorName), nil
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("you may not read Deployment %s/%s", namespace, cli.OperatorName), nil
+		return fmt.Sprintf("no permission to read Deployment %s/%s", namespace, cli.OperatorName), nil
 	case err != nil:
 		return "", fmt.Errorf("get Deployment %s/%s: %w", namespace, cli.OperatorName, cli.WithHint(err))
 	}

@@ -1,8 +1,7 @@
-// Package wait is the verb wait: it waits until an application is ready, suspended, deleted or
-// at a revision, and says meanwhile what it waits for.
+// Package wait implements kubectl holdfast wait, which waits until an application is ready, suspended,
+// deleted or at a revision and prints what it waits for.
 //
-// Safety rule: it only reads, and believes only what the operator has said about the spec as
-// it is now.
+// Safety rule: it only reads, and it ignores status that the operator reported for an older generation.
 package wait
 
 import (
@@ -13,25 +12,25 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	condition string
 	timeout   time.Duration
 }
 
-// Command is the verb.
+// Command returns the wait command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "wait APP [--for ready|suspended|deleted|revision=N]",
-		Short: "Wait until an application is ready, or gone",
-		Long: `Wait until an application is ready, suspended, deleted or at a revision. What it waits for is printed
-whenever that changes. When the time is over, the last reason is printed and the exit code is 2.
+		Use:   "wait APPLICATION [--for ready|suspended|deleted|revision=N]",
+		Short: "Wait for a condition of an application",
+		Long: `Wait until an application is ready, suspended, deleted or at a revision. The command prints what it waits
+for, and again after each change. After the timeout it prints the last reason and exits with code 2.
 
-  ready       everything runs as the spec says
-  suspended   the operator has taken its hands off all of it
-  deleted     it is gone, with everything that has to end before
-  revision=N  revision N is applied, whether everything is ready with it or not`,
+  ready       the current spec is applied and all components are ready
+  suspended   all components are suspended
+  deleted     the application and its dependents are deleted
+  revision=N  revision N is applied, even if components are not ready`,
 		Example: `  kubectl apply -f shop.yaml && kubectl holdfast wait shop
   kubectl delete appstack shop --wait=false && kubectl holdfast wait shop --for deleted --timeout 10m`,
 		ValidArgsFunction: env.CompleteApplication,
@@ -39,8 +38,8 @@ whenever that changes. When the time is over, the last reason is printed and the
 			return run(cmd.Context(), env, o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.condition, "for", "ready", "ready, suspended, deleted or revision=N")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait; 0 looks once")
+	cmd.Flags().StringVar(&o.condition, "for", "ready", "Condition to wait for: ready, suspended, deleted or revision=N")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "Time to wait before giving up. 0 checks once and does not wait")
 	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"ready", "suspended", "deleted", "revision="}, cobra.ShellCompDirectiveNoFileComp)) // fails only without the flag
 	return cmd
 }

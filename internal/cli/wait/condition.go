@@ -9,22 +9,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
+	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// result is what an application is, measured by what is waited for.
+// result is the result of a condition.
 type result struct {
 	reached bool
-	// unreachable says that it cannot be reached any more.
+	// unreachable is set if the condition can no longer become true.
 	unreachable bool
-	// message is what it waits for, or what it is now.
+	// message names the missing state, or the state that was reached.
 	message string
 }
 
-// condition judges an application as it is now.
-type condition func(app application.Application) result
+// condition evaluates an application.
+type condition func(app appkind.Application) result
 
-// parseCondition reads the flag.
+// parseCondition parses the flag --for.
 func parseCondition(arg string) (check condition, untilDeleted bool, err error) {
 	switch name, number, _ := strings.Cut(arg, "="); {
 	case arg == "ready":
@@ -36,45 +37,46 @@ func parseCondition(arg string) (check condition, untilDeleted bool, err error) 
 	case name == "revision":
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n < 1 {
-			return nil, false, fmt.Errorf("%q is no number of a revision; kubectl holdfast history lists them", number)
+			return nil, false, fmt.Errorf("invalid revision %q; kubectl holdfast history lists the revisions", number)
 		}
 		return revisionCondition(n), false, nil
 	}
-	return nil, false, fmt.Errorf("cannot wait for %q; use --for ready, suspended, deleted or revision=N", arg)
+	return nil, false, fmt.Errorf("condition %q is not supported; use --for ready, suspended, deleted or revision=N", arg)
 }
 
-// checkObserved says whether the operator has seen the spec as it is now; if not, what it waits for.
-func checkObserved(app application.Application) (message string, ok bool) {
+// checkObserved reports whether the operator has observed the current generation.
+func checkObserved(app appkind.Application) (message string, ok bool) {
 	switch observed := app.ApplicationStatus().ObservedGeneration; {
 	case observed == app.GetGeneration():
 		return "", true
 	case observed == 0:
-		return "the operator has not looked at it yet; if that takes long, kubectl holdfast doctor tells why", false
+		return "the operator has not observed it yet; if this takes long, run kubectl holdfast doctor", false
 	}
-	return "the operator has not seen the last change of its spec yet; if that takes long, kubectl holdfast doctor tells why", false
+	return "the operator has not observed the latest spec yet; if this takes long, run kubectl holdfast doctor", false
 }
 
-func checkReady(app application.Application) result {
+func checkReady(app appkind.Application) result {
 	if message, ok := checkObserved(app); !ok {
 		return result{message: message}
 	}
 	c := meta.FindStatusCondition(app.ApplicationStatus().Conditions, appsapi.ConditionReady)
 	switch {
 	case c == nil || c.ObservedGeneration != app.GetGeneration():
-		return result{message: "the operator has not said yet whether it is ready"}
+		return result{message: "the operator has not updated condition Ready yet"}
 	case c.Status == metav1.ConditionTrue:
 		return result{reached: true, message: "is ready: " + c.Message}
 	}
 	return result{message: c.Message}
 }
 
-func checkSuspended(app application.Application) result {
-	if _, ok := app.(*appsapi.CloudManager); ok {
-		return result{unreachable: true, message: "cannot be suspended: its kind has no field for that; wait for it with --for ready"}
+func checkSuspended(app appkind.Application) result {
+	if layout := appkind.Of(app).Layout; layout == nil || !layout.Suspend {
+		return result{unreachable: true, message: "cannot be suspended: its kind has no suspend field; use --for ready"}
 	}
-	for _, c := range application.Components(app) {
+	for _, c := range appkind.Components(app) {
 		if !c.Suspend {
-			return result{message: fmt.Sprintf("its spec does not say suspend; kubectl holdfast suspend %s -n %s sets it", app.GetName(), app.GetNamespace())}
+			return result{message: fmt.Sprintf("suspend is not set in its spec; run kubectl holdfast suspend %s -n %s",
+				app.GetName(), app.GetNamespace())}
 		}
 	}
 	if message, ok := checkObserved(app); !ok {
@@ -83,24 +85,25 @@ func checkSuspended(app application.Application) result {
 	return result{reached: true, message: "is suspended"}
 }
 
-// checkDeleted judges what is still there.
-func checkDeleted(app application.Application) result {
+// checkDeleted returns the progress of the deletion.
+func checkDeleted(app appkind.Application) result {
 	if app.GetDeletionTimestamp() == nil {
-		return result{message: fmt.Sprintf("nobody has deleted it; kubectl delete %s %s -n %s does", strings.ToLower(application.KindOf(app)), app.GetName(), app.GetNamespace())}
+		return result{message: fmt.Sprintf("its deletion has not been requested; run kubectl delete %s %s -n %s",
+			cli.KindName(app), app.GetName(), app.GetNamespace())}
 	}
-	// About a deletion the operator speaks in any generation: the spec no longer matters.
+	// The generation does not matter: the operator no longer applies the spec.
 	c := meta.FindStatusCondition(app.ApplicationStatus().Conditions, appsapi.ConditionReady)
 	if c == nil || c.Reason != appsapi.ReasonDeleting {
-		return result{message: "it is being deleted"}
+		return result{message: "its deletion is in progress"}
 	}
 	return result{message: c.Message}
 }
 
 func revisionCondition(n int64) condition {
-	return func(app application.Application) result {
-		status, ok := app.(interface{ StackStatus() *appsapi.StackStatus })
+	return func(app appkind.Application) result {
+		status, ok := app.(appkind.Stack)
 		if !ok {
-			return result{unreachable: true, message: fmt.Sprintf("has no revisions: an %s remembers no earlier specs; wait for it with --for ready", application.KindOf(app))}
+			return result{unreachable: true, message: fmt.Sprintf("has no revisions: kind %s has no history; use --for ready", appkind.Of(app).Kind)}
 		}
 		if message, ok := checkObserved(app); !ok {
 			return result{message: message}
@@ -108,11 +111,13 @@ func revisionCondition(n int64) condition {
 		applied, err := strconv.ParseInt(status.StackStatus().CurrentRevision, 10, 64)
 		switch {
 		case err != nil:
-			return result{message: "the operator has not said yet which revision is applied"}
+			return result{message: "the operator has not reported the applied revision yet"}
 		case applied == n:
 			return result{reached: true, message: fmt.Sprintf("is at revision %d", n)}
 		case applied > n:
-			return result{unreachable: true, message: fmt.Sprintf("is at revision %d already, and numbers only grow; kubectl holdfast history %s -n %s lists them", applied, app.GetName(), app.GetNamespace())}
+			return result{unreachable: true, message: fmt.Sprintf(
+				"is already at revision %d, and revision numbers only increase; kubectl holdfast history %s -n %s lists the revisions",
+				applied, app.GetName(), app.GetNamespace())}
 		}
 		return result{message: fmt.Sprintf("revision %d is applied", applied)}
 	}

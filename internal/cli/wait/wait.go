@@ -11,10 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/holdfast-dev/holdfast/internal/application"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
@@ -30,7 +31,7 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	app, err := env.FindApplication(ctx, c, args)
 	var notFound *cli.NotFoundError
 	if untilDeleted && errors.As(err, &notFound) {
-		fmt.Fprintf(out, "%s is not there in namespace %s.\n", strings.Join(args, " "), notFound.Namespace)
+		fmt.Fprintf(out, "%s not found in namespace %s.\n", strings.Join(args, " "), notFound.Namespace)
 		return nil
 	}
 	if err != nil {
@@ -40,12 +41,12 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	if o.timeout <= 0 {
 		w.errOut = io.Discard
 	}
-	// What was found is already the first look: however short the time is, its end has a reason.
+	// Evaluates the application before the timeout starts, so that a timeout always has a reason.
 	if done, err := w.evaluate(app); done {
 		return err
 	}
 	if o.timeout <= 0 {
-		fmt.Fprintf(errOut, "%s is not %s: %s\n", application.Title(app), o.condition, w.lastMessage)
+		fmt.Fprintf(errOut, "%s is not %s: %s\n", appkind.Title(app), o.condition, w.lastMessage)
 		return cli.ErrNotReady
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, o.timeout)
@@ -55,34 +56,34 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted while waiting for %s: %s", application.Title(app), w.lastMessage)
+		return fmt.Errorf("interrupted while waiting for %s: %s", appkind.Title(app), w.lastMessage)
 	case waitCtx.Err() != nil:
-		fmt.Fprintf(errOut, "%s is not %s after %s: %s\n", application.Title(app), o.condition, o.timeout, w.lastMessage)
+		fmt.Fprintf(errOut, "%s is not %s after %s: %s\n", appkind.Title(app), strings.Replace(o.condition, "revision=", "at revision ", 1), o.timeout, w.lastMessage)
 		return cli.ErrNotReady
 	}
 	return err
 }
 
-// waiter is a wait for one application.
+// waiter waits for one application.
 type waiter struct {
-	app          application.Application
+	app          appkind.Application
 	check        condition
 	untilDeleted bool
 	out, errOut  io.Writer
-	// lastMessage is what it waits for.
+	// lastMessage is the last printed message.
 	lastMessage string
 }
 
-// evaluate looks at the application as it is now, or nil when it is gone. done says that there is
-// nothing more to wait for.
-func (w *waiter) evaluate(app application.Application) (done bool, err error) {
-	title := application.Title(w.app)
+// evaluate checks the condition against the application, which is nil if it was deleted. It returns
+// done if the wait is over.
+func (w *waiter) evaluate(app appkind.Application) (done bool, err error) {
+	title := appkind.Title(w.app)
 	if app == nil || app.GetUID() != w.app.GetUID() {
 		if w.untilDeleted {
-			fmt.Fprintf(w.out, "%s is gone.\n", title)
+			fmt.Fprintf(w.out, "%s was deleted.\n", title)
 			return true, nil
 		}
-		return true, fmt.Errorf("%s was deleted while it was waited for; create it again from its manifest", title)
+		return true, fmt.Errorf("%s was deleted during the wait; create it again from its manifest", title)
 	}
 	v := w.check(app)
 	switch {
@@ -92,17 +93,17 @@ func (w *waiter) evaluate(app application.Application) (done bool, err error) {
 	case v.unreachable:
 		return true, fmt.Errorf("%s %s", title, v.message)
 	case v.message != w.lastMessage:
-		fmt.Fprintf(w.errOut, "Waiting for %s: %s\n", title, v.message)
+		fmt.Fprintf(w.errOut, "%s: %s\n", title, v.message)
 		w.lastMessage = v.message
 	}
 	return false, nil
 }
 
-// retryDelay is how long the API server is left alone after it broke off.
+// retryDelay is the delay before a watch that ended is restarted.
 const retryDelay = time.Second
 
-// follow looks at the application whenever it changes. A watch that breaks off is begun anew
-// with a look at what is there: nothing is missed, and nothing is asked again and again.
+// follow evaluates the application after each change. If the watch ends, it lists and watches again, so
+// that no change is missed.
 func (w *waiter) follow(ctx context.Context, c client.WithWatch) error {
 	for {
 		done, err := w.listAndWatch(ctx, c)
@@ -112,10 +113,10 @@ func (w *waiter) follow(ctx context.Context, c client.WithWatch) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || meta.IsNoMatchError(err):
-			return fmt.Errorf("watch %s: %w", application.Title(w.app), cli.WithHint(err))
-		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err): // a long silence
+			return fmt.Errorf("watch %s: %w", appkind.Title(w.app), cli.WithHint(err))
+		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err): // expected after a long time without events
 		case err != nil && err.Error() != w.lastMessage:
-			fmt.Fprintf(w.errOut, "Lost sight of %s, trying again: %v\n", application.Title(w.app), err)
+			fmt.Fprintf(w.errOut, "Watch of %s failed, retrying: %v\n", appkind.Title(w.app), err)
 			w.lastMessage = err.Error()
 		}
 		select {
@@ -126,24 +127,21 @@ func (w *waiter) follow(ctx context.Context, c client.WithWatch) error {
 	}
 }
 
-// listAndWatch looks and then watches, until that breaks off.
+// listAndWatch lists the application and watches it until the watch ends.
 func (w *waiter) listAndWatch(ctx context.Context, c client.WithWatch) (done bool, err error) {
-	kind, err := application.KindByAlias(strings.ToLower(application.KindOf(w.app)))
-	if err != nil {
-		return true, err
-	}
+	kind := appkind.Of(w.app)
 	list := kind.NewList()
 	filter := []client.ListOption{client.InNamespace(w.app.GetNamespace()), client.MatchingFields{"metadata.name": w.app.GetName()}}
 	if err := c.List(ctx, list, filter...); err != nil {
 		return false, err
 	}
-	objects, err := meta.ExtractList(list)
+	var app appkind.Application
+	err = meta.EachListItem(list, func(obj runtime.Object) error {
+		app, _ = kind.Application(obj)
+		return nil
+	})
 	if err != nil {
 		return true, err
-	}
-	var app application.Application
-	if len(objects) > 0 {
-		app, _ = objects[0].(application.Application)
 	}
 	if done, err := w.evaluate(app); done {
 		return true, err
@@ -157,7 +155,7 @@ func (w *waiter) listAndWatch(ctx context.Context, c client.WithWatch) (done boo
 	for event := range events.ResultChan() {
 		switch event.Type {
 		case watch.Added, watch.Modified, watch.Deleted:
-			app, _ := event.Object.(application.Application)
+			app, _ := kind.Application(event.Object)
 			if event.Type == watch.Deleted {
 				app = nil
 			}

@@ -11,26 +11,26 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/objdiff"
 )
 
-// What became of an object.
+// Types of changes.
 const (
-	typeExists   = "EXISTS" // before anything was watched
+	typeExists   = "EXISTS" // before the watch started
 	typeAdded    = "ADDED"
 	typeModified = "MODIFIED"
 	typeDeleted  = "DELETED"
 )
 
-// Change is what became of one object.
+// Change is a change of one object.
 type Change struct {
 	cli.Header `json:",inline"`
-	// Time is when it was seen.
+	// Time is the time at which the change was observed.
 	Time   time.Time `json:"time"`
 	Type   string    `json:"type"`
 	Object Object    `json:"object"`
-	// Fields are all of them for an object that is new.
+	// Fields are the changed fields. For a new object these are all fields.
 	Fields   []objdiff.FieldChange `json:"fields,omitempty"`
 	Managers []objdiff.Manager     `json:"managers,omitempty"`
-	// Gap is set for a change that nobody saw happen.
-	Gap *Gap `json:"missed,omitempty"`
+	// Gap is set if the event was lost and the change was found by a re-list.
+	Gap *Gap `json:"gap,omitempty"`
 }
 
 // Object names an object.
@@ -40,20 +40,20 @@ type Object struct {
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
 	UID        string `json:"uid"`
-	// ResourceVersion is empty where it is not known: of a deletion that nobody saw.
+	// ResourceVersion is empty if it is unknown: for a deletion that was found by a re-list.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-// Gap is a time of blindness.
+// Gap is a time range in which events were lost.
 type Gap struct {
-	// Since is when something was heard last.
+	// Since is the time of the last event.
 	Since time.Time `json:"since"`
-	// After and Until are the resourceVersions between which nothing is known.
+	// After and Until are the resourceVersions between which events were lost.
 	After string `json:"after"`
 	Until string `json:"until"`
 }
 
-// The types of notices.
+// Types of notices.
 const (
 	NoticeStarted      = "Started"
 	NoticeDisconnected = "Disconnected"
@@ -62,14 +62,14 @@ const (
 	NoticeEnded        = "Ended"
 )
 
-// Notice is about the watch itself.
+// Notice reports the state of the watch.
 type Notice struct {
 	cli.Header `json:",inline"`
 	Time       time.Time `json:"time"`
 	Type       string    `json:"type"`
 	Message    string    `json:"message"`
 	Error      string    `json:"error,omitempty"`
-	Gap        *Gap      `json:"missed,omitempty"`
+	Gap        *Gap      `json:"gap,omitempty"`
 	Counts     *Counts   `json:"counts,omitempty"`
 }
 
@@ -79,18 +79,18 @@ func (w *watcher) newChange(changeType string, before, after *unstructured.Unstr
 		UID: string(after.GetUID()), ResourceVersion: after.GetResourceVersion(),
 	}}
 	if changeType == typeDeleted {
-		return c // of what is gone nothing changes, and who deletes is not recorded
+		return c // a deletion changes no fields and has no field manager
 	}
 	var old unstructured.Unstructured
 	if before != nil {
 		old = *before
 	}
-	c.Fields = objdiff.Diff(after.GetKind(), old.Object, after.Object)
+	c.Fields = objdiff.DiffObjects(after.GetKind(), old.Object, after.Object)
 	c.Managers = objdiff.ChangedBy(old.GetManagedFields(), after.GetManagedFields(), c.Fields)
 	return c
 }
 
-// countsFor are given where a watch ends.
+// countsFor returns the counts for the final notice.
 func (w *watcher) countsFor(noticeType string) *Counts {
 	if noticeType != NoticeEnded {
 		return nil

@@ -1,9 +1,9 @@
-// Package watch is the verb watch: it prints every change of the objects of any kind as it
-// happens, field by field and with who made it.
+// Package watch implements kubectl holdfast watch, which prints changes of objects of any kind, field by
+// field and with their field managers.
 //
-// Safety rule: it says what it does not know. What it was told is printed once and in order,
-// whatever becomes of the connection; where the API server no longer has what happened, it
-// says so and since when. It reads only, and no value of a Secret, nor a rootPass, is printed.
+// Safety rule: each watch event is printed once and in order, even if the connection is lost. If events
+// were lost, the output reports the time range. It only reads, and it never prints values of Secrets or
+// rootPass.
 package watch
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	target
 	printExisting bool
@@ -24,25 +24,25 @@ type options struct {
 	output        cli.Output
 }
 
-// Command is the verb.
+// Command returns the watch command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "watch KIND[.GROUP] [NAME]",
-		Short: "Print every change of objects of any kind, and who made it",
-		Long: `Print every change of objects of any kind as it happens: which fields changed from what to
-what, and who wrote them.
+		Short: "Print changes of objects of any kind",
+		Long: `Print changes of objects of any kind as they happen, with the old and new value of each field and the
+field manager that wrote it.
 
-A lost connection is taken up again where it ended. When the API server no longer has what
-happened since then, the objects are listed anew, what differs is printed as missed, and the
-time of blindness is named. Values of Secrets and root passwords are never printed.
+After a lost connection the watch resumes at the last event. If the API server no longer has the events
+since then, the command lists the objects again, prints the differences as missed and reports the time
+range of the lost events. Values of Secrets and root passwords are never printed.
 
-With a selector, an object that no longer matches is shown as DELETED: the API server makes
-no difference between the two.`,
+With a selector, an object that no longer matches is shown as DELETED, because the API server sends the
+same event in both cases.`,
 		Example: `  kubectl holdfast watch appstacks
   kubectl holdfast watch deployment.apps web -n shop
   kubectl holdfast watch pods -A -l app.kubernetes.io/managed-by=holdfast
-  kubectl holdfast watch configmaps -o json --for 30s`,
+  kubectl holdfast watch configmaps -o json --timeout 30s`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(); err != nil {
@@ -55,22 +55,22 @@ no difference between the two.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "look in all namespaces")
-	f.StringVarP(&o.labels, "selector", "l", "", "only objects with these labels, as in kubectl get")
-	f.StringVar(&o.fields, "field-selector", "", "only objects with these fields, as in kubectl get")
-	f.BoolVar(&o.printExisting, "existing", false, "print first what exists already, as EXISTS")
-	f.IntVar(&o.maxChanges, "until", 0, "end after so many changes; 0 means that Ctrl-C ends it")
-	f.DurationVar(&o.timeout, "for", 0, "end after so long; with --until the exit code is then 2")
+	f.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Watch objects in all namespaces")
+	f.StringVarP(&o.labels, "selector", "l", "", "Label selector, for example app=web")
+	f.StringVar(&o.fields, "field-selector", "", "Field selector, for example metadata.name=web")
+	f.BoolVar(&o.printExisting, "existing", false, "Print existing objects first, as EXISTS")
+	f.IntVar(&o.maxChanges, "count", 0, "Exit after this number of changes. 0 watches until Ctrl-C")
+	f.DurationVar(&o.timeout, "timeout", 0, "Exit after this duration, for example 30s. With --count, the exit code is then 2")
 	o.output.AddFlag(f, cli.FormatTable, cli.FormatJSON)
 	return cmd
 }
 
 func (o options) validate() error {
 	if o.maxChanges < 0 {
-		return fmt.Errorf("--until %d is not a number of changes; use 1 or more", o.maxChanges)
+		return fmt.Errorf("--count %d is negative; use the number of changes after which to exit", o.maxChanges)
 	}
 	if o.timeout < 0 {
-		return fmt.Errorf("--for %s is over already; use a duration like 30s", o.timeout)
+		return fmt.Errorf("--timeout %s is negative; use a duration like 30s", o.timeout)
 	}
 	return o.output.Validate()
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/objdiff"
 )
 
-// printer tells what was seen. It fails when nobody reads any more.
+// printer prints changes and notices. It fails if the output is closed.
 type printer interface {
 	printChange(Change) error
 	printNotice(Notice) error
 }
 
-// printError is a failure to print.
+// printError is an error of the output.
 type printError struct{ error }
 
 func (e printError) Unwrap() error { return e.error }
@@ -29,8 +29,8 @@ func newPrinter(o cli.Output, out cli.Terminal, errOut io.Writer) printer {
 	return textPrinter{out, errOut}
 }
 
-// jsonPrinter prints one JSON object per line, and notices among the changes, in their order: for
-// a program that adds changes up, a re-list is one of them.
+// jsonPrinter prints one JSON object per line. Notices are printed in order with the changes, because
+// programs that accumulate changes must know about a re-list.
 type jsonPrinter struct{ out io.Writer }
 
 func (l jsonPrinter) printChange(c Change) error { return l.write(c) }
@@ -51,14 +51,13 @@ func (l jsonPrinter) write(value any) error {
 	return nil
 }
 
-// textPrinter prints for people. What belongs to the story is on standard output: also, that it has
-// a gap.
+// textPrinter prints text. Changes and gaps go to standard output, other notices to standard error.
 type textPrinter struct {
 	out    cli.Terminal
 	errOut io.Writer
 }
 
-// indent is where the fields of a change begin.
+// indent is the indentation of fields.
 const indent = "          "
 
 func (t textPrinter) printChange(c Change) error {
@@ -68,7 +67,7 @@ func (t textPrinter) printChange(c Change) error {
 		b.WriteString("  by " + authors)
 	}
 	if c.Gap != nil {
-		b.WriteString("  (missed, after " + formatTime(c.Gap.Since) + ")")
+		b.WriteString("  (missed after " + formatTime(c.Gap.Since) + ")")
 	}
 	b.WriteByte('\n')
 	if c.Type == typeModified {
@@ -76,7 +75,7 @@ func (t textPrinter) printChange(c Change) error {
 			b.WriteString(indent + f.Text(t.out.Width-len(indent)) + "\n")
 		}
 		if len(c.Fields) == 0 {
-			b.WriteString(indent + "no field changed, only who owns them\n")
+			b.WriteString(indent + "no field values changed, only managedFields\n")
 		}
 	}
 	if _, err := io.WriteString(t.out, b.String()); err != nil {

@@ -17,13 +17,12 @@ import (
 )
 
 const (
-	// minWatchTimeout is how long the API server is asked to let a watch last: a connection that
-	// died unnoticed is found out in this time at the latest. Up to twice as long, so that
-	// those who watch do not all come at once.
+	// minWatchTimeout is the minimum timeout requested for a watch, which detects broken connections.
+	// The requested timeout is random, up to twice as long, so that clients do not reconnect at once.
 	minWatchTimeout = 5 * time.Minute
-	// connectTimeout is how long a watch may take to begin.
+	// connectTimeout limits the start of a watch.
 	connectTimeout = 30 * time.Second
-	// stableAfter is how long a connection without a word must last to count as a good one.
+	// stableAfter is the duration after which a connection without events resets the backoff.
 	stableAfter = 5 * time.Second
 
 	minBackoff = 250 * time.Millisecond
@@ -31,12 +30,12 @@ const (
 )
 
 var (
-	errClosed     = errors.New("the connection ended")
-	errNoResponse = errors.New("no answer")
+	errClosed     = errors.New("the connection was closed")
+	errNoResponse = errors.New("no response")
 )
 
-// follow prints changes after the last version until the connection ends. An end that we
-// asked for is no failure.
+// follow prints changes after the last version until the connection fails. It restarts a watch that ends
+// with the requested timeout.
 func (w *watcher) follow(ctx context.Context) error {
 	for {
 		timeout := minWatchTimeout + time.Duration(rand.Int64N(int64(minWatchTimeout)))
@@ -86,7 +85,7 @@ func (w *watcher) watchOnce(ctx context.Context, timeout time.Duration) error {
 	}
 }
 
-// reportReconnect says so if the opposite was said.
+// reportReconnect prints a notice if a disconnect was reported before.
 func (w *watcher) reportReconnect() error {
 	if w.reconnecting {
 		w.reconnecting = false
@@ -97,17 +96,17 @@ func (w *watcher) reportReconnect() error {
 	}
 	downtime := w.now().Sub(w.disconnectedSince).Round(time.Second)
 	w.disconnectedSince = time.Time{}
-	return w.printNotice(NoticeConnected, "", fmt.Sprintf("connected to %s again after %s", w.server, downtime))
+	return w.printNotice(NoticeConnected, "", fmt.Sprintf("reconnected to %s after %s", w.server, downtime))
 }
 
-// handleEvent takes one message. The version moves on only after the change was printed.
+// handleEvent processes one event. The version advances only after the change was printed.
 func (w *watcher) handleEvent(e watch.Event) error {
 	if e.Type == watch.Error {
 		return apierrors.FromObject(e.Object)
 	}
 	o, ok := e.Object.(*unstructured.Unstructured)
 	if !ok || o.GetResourceVersion() == "" {
-		return fmt.Errorf("the API server sent a %T of no version", e.Object)
+		return fmt.Errorf("the API server sent a %T without a resourceVersion", e.Object)
 	}
 	if e.Type != watch.Bookmark {
 		if err := w.observe(e.Type, o, nil); err != nil {
@@ -118,8 +117,8 @@ func (w *watcher) handleEvent(e watch.Event) error {
 	return nil
 }
 
-// relist finds out what became of the objects while nobody could say how. What is printed
-// is the difference; what came and went in between stays unknown.
+// relist lists the objects after events were lost and prints the differences. Objects that were created
+// and deleted in between remain unknown.
 func (w *watcher) relist(ctx context.Context, expired error) error {
 	objects, version, err := w.list(ctx)
 	if err != nil {
@@ -130,7 +129,8 @@ func (w *watcher) relist(ctx context.Context, expired error) error {
 	w.disconnectedSince = time.Time{}
 	err = w.printer.printNotice(Notice{
 		Type: NoticeRelisted, Time: w.now().UTC(), Gap: gap, Error: expired.Error(),
-		Message: fmt.Sprintf("re-listed %s: %s no longer had the changes after version %s (%v). Blind since %s: what differs now follows as missed, what came and went in between is unknown",
+		Message: fmt.Sprintf(
+			"re-listed %s: %s no longer had the changes after version %s (%v). Events since %s were lost; the differences are shown as missed",
 			w.description, w.server, w.version, expired, formatTime(w.lastEventTime)),
 	})
 	if err != nil {
@@ -156,8 +156,8 @@ func (w *watcher) relist(ctx context.Context, expired error) error {
 	return nil
 }
 
-// backOff lets some time pass after a failure. The first one is worth neither time nor a word:
-// connections end all the time, and nothing is lost by it.
+// backOff waits after a failure. After the first failure it returns immediately and without a notice,
+// because closed connections are normal.
 func (w *watcher) backOff(ctx context.Context, err error) error {
 	if w.failures++; w.failures == 1 {
 		return nil
@@ -167,7 +167,7 @@ func (w *watcher) backOff(ctx context.Context, err error) error {
 	if w.disconnectedSince.IsZero() {
 		w.disconnectedSince = w.now()
 	}
-	message := fmt.Sprintf("cannot watch %s at %s: %v; next try in %s, heard last at %s",
+	message := fmt.Sprintf("cannot watch %s at %s: %v; retrying in %s, last event at %s",
 		w.description, w.server, cli.WithHint(err), d.Round(100*time.Millisecond), formatTime(w.lastEventTime))
 	if err := w.printNotice(NoticeDisconnected, err.Error(), message); err != nil {
 		return err
@@ -187,17 +187,17 @@ func (w *watcher) printNotice(noticeType, err, message string) error {
 	return w.printer.printNotice(Notice{Type: noticeType, Time: w.now().UTC(), Error: err, Message: message, Counts: w.countsFor(noticeType)})
 }
 
-// isExpired says that the API server cannot tell what happened since our version: it is too
-// old, or the server was set back and has not come so far yet.
+// isExpired reports whether the API server does not have our version: it is too old, or newer than the
+// server after a restore from a backup.
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) ||
 		err != nil && strings.Contains(err.Error(), "too old resource version")
 }
 
-// isWatchUnsupported says that no other time is better: there is no watch for this kind.
+// isWatchUnsupported reports whether the kind does not support watch, so that a retry is useless.
 func isWatchUnsupported(err error) bool { return apierrors.IsMethodNotSupported(err) }
 
-// listTimeoutSource lists no longer than --request-timeout.
+// listTimeoutSource limits lists to --request-timeout.
 type listTimeoutSource struct {
 	source
 	timeout time.Duration

@@ -15,36 +15,37 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
 
-// target is which objects are watched.
+// target selects the watched objects.
 type target struct {
 	resourceArg, name string
 	allNamespaces     bool
 	labels, fields    string
 }
 
-// parse takes KIND, KIND NAME and KIND/NAME.
+// parse parses KIND, KIND NAME or KIND/NAME.
 func (t *target) parse(args []string) error {
 	resourceArg, name, ok := strings.Cut(args[0], "/")
 	switch {
 	case ok && len(args) == 2:
-		return fmt.Errorf("%s %s names two objects; give KIND NAME, or KIND/NAME", args[0], args[1])
+		return fmt.Errorf("%s %s specifies two objects; use KIND NAME or KIND/NAME", args[0], args[1])
 	case len(args) == 2:
 		name = args[1]
 	}
 	t.resourceArg, t.name = resourceArg, name
 	if t.name != "" && t.allNamespaces {
-		return fmt.Errorf("%s %s is in one namespace; leave out --all-namespaces, or use --field-selector metadata.name=%s", resourceArg, name, name)
+		return fmt.Errorf("%s %s cannot be combined with --all-namespaces; omit it, or use --field-selector metadata.name=%s",
+			resourceArg, name, name)
 	}
 	if _, err := labels.Parse(t.labels); err != nil {
-		return fmt.Errorf("selector %q: %w; one looks like app=web,tier!=db", t.labels, err)
+		return fmt.Errorf("selector %q: %w; use a selector such as app=web,tier!=db", t.labels, err)
 	}
 	if _, err := fields.ParseSelector(t.fields); err != nil {
-		return fmt.Errorf("field selector %q: %w; one looks like metadata.name=web", t.fields, err)
+		return fmt.Errorf("field selector %q: %w; use a selector such as metadata.name=web", t.fields, err)
 	}
 	return nil
 }
 
-// listOptions are those of the flags and of the name.
+// listOptions returns the selectors of the flags and of the name.
 func (t *target) listOptions() metav1.ListOptions {
 	o := metav1.ListOptions{LabelSelector: t.labels, FieldSelector: t.fields}
 	if t.name == "" {
@@ -58,11 +59,11 @@ func (t *target) listOptions() metav1.ListOptions {
 	return o
 }
 
-// newSource is where the objects come from; dynamic.ResourceInterface is one.
+// newSource returns the client for the watched objects, with their mapping and scope.
 func (t *target) newSource(env *cli.Env, config *rest.Config) (source, *meta.RESTMapping, string, error) {
 	mapper, err := env.Getter.ToRESTMapper()
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("ask %s for its kinds: %w", config.Host, err)
+		return nil, nil, "", fmt.Errorf("discover the kinds of %s: %w", config.Host, err)
 	}
 	mapping, err := restMapping(mapper, t.resourceArg)
 	if err != nil {
@@ -86,8 +87,8 @@ func (t *target) newSource(env *cli.Env, config *rest.Config) (source, *meta.RES
 	return resource.Namespace(namespace), mapping, " of namespace " + namespace, nil
 }
 
-// restMapping finds what people mean by a word: a resource, its singular or short name, or a
-// kind; alone, with its group, or with version and group.
+// restMapping finds a resource by its plural, singular or short name or by its kind, optionally with
+// group or with version and group.
 func restMapping(mapper meta.RESTMapper, resourceArg string) (*meta.RESTMapping, error) {
 	full, resource := schema.ParseResourceArg(resourceArg)
 	candidates := []schema.GroupVersionResource{resource.WithVersion("")}
@@ -101,7 +102,7 @@ func restMapping(mapper meta.RESTMapper, resourceArg string) (*meta.RESTMapping,
 			return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		}
 		if !meta.IsNoMatchError(err) {
-			return nil, fmt.Errorf("look for kind %q: %w", resourceArg, cli.WithHint(err))
+			return nil, fmt.Errorf("find kind %q: %w", resourceArg, cli.WithHint(err))
 		}
 		noMatchErr = err
 	}
@@ -109,5 +110,5 @@ func restMapping(mapper meta.RESTMapper, resourceArg string) (*meta.RESTMapping,
 	if mapping, err := mapper.RESTMapping(kind); err == nil {
 		return mapping, nil
 	}
-	return nil, fmt.Errorf("the API server has no kind %q (%w); kubectl api-resources lists those it has", resourceArg, noMatchErr)
+	return nil, fmt.Errorf("kind %q not found (%w); kubectl api-resources lists the available kinds", resourceArg, noMatchErr)
 }

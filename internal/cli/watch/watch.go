@@ -26,30 +26,28 @@ type source interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// key names an object.
+// key identifies an object.
 type key = types.NamespacedName
 
-// watcher holds what it was told last and prints what becomes of it.
+// watcher stores the last state of the objects and prints their changes.
 //
-// client-go has two of its kind, and neither fits. RetryWatcher goes on after a lost
-// connection, but asks for ever and in silence when the answer to a watch is 410, and gives
-// up when the stream says so. Reflector lists anew by itself and feeds a store that cannot
-// tell a list from changes; when it was blind is in its log only. What is ours is therefore
-// the loop and what it says; listing in pages, decoding and the meaning of errors are
-// client-go's.
+// The watchers of client-go do not report gaps. RetryWatcher resumes after a lost connection, but
+// retries forever without a message if a watch request returns 410, and stops if the stream does.
+// Reflector re-lists automatically, but its store cannot distinguish a list from changes, and it only
+// logs gaps. Therefore the loop is implemented here; paging, decoding and error types are client-go's.
 //
-//	begin -> follow <-> again, from the last version
+//	list -> follow <-> reconnect at the last version
 //	            |
 //	         expired -> relist -> follow
 type watcher struct {
 	source      source
 	listOptions metav1.ListOptions
-	// description and server name what is watched, and where, in messages.
+	// description and server name the objects and the API server in messages.
 	description, server string
 	printer             printer
 	now                 func() time.Time
 	sleep               func(context.Context, time.Duration)
-	// maxChanges is how many changes are enough; 0 for no end.
+	// maxChanges is the number of changes after which the watch ends. 0: no limit.
 	maxChanges    int
 	printExisting bool
 
@@ -58,21 +56,21 @@ type watcher struct {
 	lastEventTime time.Time
 	counts        Counts
 
-	reconnecting      bool      // the next connection is not the first one
-	relisted          bool      // and nothing was heard since
+	reconnecting      bool      // the next connection is a reconnect
+	relisted          bool      // no event was received since the last re-list
 	failures          int       // in a row
-	disconnectedSince time.Time // since when the server is said to be out of reach
+	disconnectedSince time.Time // set after a disconnect was reported
 }
 
-// Counts is what a watch has seen.
+// Counts has the statistics of a watch.
 type Counts struct {
 	Changes    int `json:"changes"`
 	Reconnects int `json:"reconnects"`
 	Relists    int `json:"relists"`
 }
 
-// errMaxChanges ends a watch that has seen all that was asked for.
-var errMaxChanges = errors.New("enough changes")
+// errMaxChanges ends the watch after maxChanges.
+var errMaxChanges = errors.New("maximum number of changes reached")
 
 func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) error {
 	config, err := env.Config()
@@ -80,7 +78,7 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 		return err
 	}
 	listTimeout := config.Timeout
-	config.Timeout = 0 // --request-timeout is for answers; a watch is meant to last
+	config.Timeout = 0 // --request-timeout does not apply to watches
 	source, mapping, scope, err := o.newSource(env, config)
 	if err != nil {
 		return err
@@ -98,7 +96,7 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 	if o.name != "" {
 		w.description = mapping.GroupVersionKind.Kind + " " + o.name + scope
 	}
-	// What client-go would log about lost connections is said by us, and better.
+	// Discards the log of client-go about lost connections: the notices report them.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	onListed := cli.Progress(errOut, "Listing "+w.description)
 	if err := w.run(ctx, onListed); err != nil {
@@ -110,20 +108,20 @@ func run(ctx context.Context, env *cli.Env, o options, out, errOut io.Writer) er
 	return nil
 }
 
-// run watches until it is told to end. listed is called when it has begun.
+// run watches until the context is canceled. It calls onListed after the initial list.
 func (w *watcher) run(ctx context.Context, onListed func()) error {
 	err := w.listInitial(ctx, onListed)
 	switch {
 	case err == nil:
 		return w.loop(ctx)
 	case ctx.Err() != nil:
-		return w.reportEnd() // Ctrl-C is no error
+		return w.reportEnd() // Ctrl-C is not an error
 	}
 	return err
 }
 
-// listInitial lists what there is. Nothing was seen yet, so any failure ends it: a wrong server or
-// a missing right is likelier than a bad moment.
+// listInitial lists the existing objects. It does not retry, because the first error is usually a wrong
+// server or missing permission.
 func (w *watcher) listInitial(ctx context.Context, onListed func()) error {
 	objects, version, err := w.list(ctx)
 	onListed()
@@ -131,7 +129,7 @@ func (w *watcher) listInitial(ctx context.Context, onListed func()) error {
 		return fmt.Errorf("list %s from %s: %w", w.description, w.server, cli.WithHint(err))
 	}
 	w.objects, w.version, w.lastEventTime = map[key]*unstructured.Unstructured{}, version, w.now()
-	err = w.printNotice(NoticeStarted, "", fmt.Sprintf("%s: %d now; watching for changes, Ctrl-C ends it", w.description, len(objects)))
+	err = w.printNotice(NoticeStarted, "", fmt.Sprintf("%s: %d now; watching for changes, press Ctrl-C to stop", w.description, len(objects)))
 	for _, o := range objects {
 		w.objects[keyOf(o)] = o
 		if w.printExisting && err == nil {
@@ -141,9 +139,9 @@ func (w *watcher) listInitial(ctx context.Context, onListed func()) error {
 	return err
 }
 
-// loop follows the changes until it is told to end.
+// loop follows changes until the context is canceled.
 func (w *watcher) loop(ctx context.Context) error {
-	var expired error // set while the objects have to be listed anew
+	var expired error // set while a re-list is required
 	for {
 		var err error
 		if expired == nil {
@@ -156,16 +154,16 @@ func (w *watcher) loop(ctx context.Context) error {
 		var printErr printError
 		switch {
 		case errors.As(err, &printErr):
-			return err // nobody reads any more
+			return err // the output is closed
 		case errors.Is(err, errMaxChanges), ctx.Err() != nil:
 			return w.reportEnd()
 		case isExpired(err):
 			expired = err
 			if !w.relisted {
-				continue // at once: nothing is seen until then
+				continue // without a delay: no events arrive until the re-list
 			}
 		case isWatchUnsupported(err):
-			return fmt.Errorf("watch %s: %w; this kind can only be read, with kubectl get", w.description, err)
+			return fmt.Errorf("watch %s: %w; this kind does not support watch, use kubectl get", w.description, err)
 		}
 		if err := w.backOff(ctx, err); err != nil {
 			return err
@@ -179,7 +177,7 @@ func (w *watcher) reportEnd() error {
 		pluralize(c.Changes, "change"), pluralize(c.Reconnects, "reconnect"), pluralize(c.Relists, "re-list")))
 }
 
-// list reads all objects in pages, and the version that they are of.
+// list returns all objects, read in pages, and the resourceVersion of the list.
 func (w *watcher) list(ctx context.Context) ([]*unstructured.Unstructured, string, error) {
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return w.source.List(ctx, o) })
 	list, _, err := pages.List(ctx, w.listOptions)
@@ -190,7 +188,7 @@ func (w *watcher) list(ctx context.Context) ([]*unstructured.Unstructured, strin
 	err = meta.EachListItem(list, func(o runtime.Object) error {
 		object, ok := o.(*unstructured.Unstructured)
 		if !ok {
-			return fmt.Errorf("listed a %T", o)
+			return fmt.Errorf("unexpected list item of type %T", o)
 		}
 		objects = append(objects, object)
 		return nil
@@ -205,8 +203,8 @@ func (w *watcher) list(ctx context.Context) ([]*unstructured.Unstructured, strin
 	return objects, m.GetResourceVersion(), nil
 }
 
-// observe takes one object as it is now, or was last, and prints what that changes. What is
-// known already is no change.
+// observe compares the state of an object with the stored state, prints the change and stores the state.
+// It ignores states that are already stored.
 func (w *watcher) observe(event watch.EventType, o *unstructured.Unstructured, gap *Gap) error {
 	k := keyOf(o)
 	old := w.objects[k]
@@ -222,7 +220,7 @@ func (w *watcher) observe(event watch.EventType, o *unstructured.Unstructured, g
 		changes = append(changes, w.newChange(typeAdded, nil, o))
 	case old.GetResourceVersion() == o.GetResourceVersion():
 		return nil
-	case old.GetUID() != o.GetUID(): // deleted and made anew while nobody looked
+	case old.GetUID() != o.GetUID(): // recreated during a gap
 		w.objects[k] = o
 		changes = append(changes, w.newChange(typeDeleted, old, withoutVersion(old)), w.newChange(typeAdded, nil, o))
 	default:
@@ -241,7 +239,7 @@ func (w *watcher) observe(event watch.EventType, o *unstructured.Unstructured, g
 	return nil
 }
 
-// withoutVersion is an object whose deletion nobody saw: of which version that was is not known.
+// withoutVersion returns a copy without resourceVersion, for deletions with an unknown version.
 func withoutVersion(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	o.SetResourceVersion("")

@@ -24,23 +24,23 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	time.Local = time.UTC // what people see is in their own time
+	time.Local = time.UTC // text output uses the local time zone
 	os.Exit(m.Run())
 }
 
-// scriptedSource is a source that follows a script. Time passes when it is asked.
+// scriptedSource is a source with scripted responses. Each request advances the clock.
 type scriptedSource struct {
 	t     *testing.T
 	lists []response
-	// watches are answered in this order; after the last one the watch is ended.
+	// watches are the responses in this order. After the last one the watch is canceled.
 	watches []response
 	cancel  context.CancelFunc
 	now     time.Time
-	// requestedVersions are the versions that watches were asked for.
+	// requestedVersions are the versions of the watch requests.
 	requestedVersions []string
 }
 
-// response is that to a list or to a watch.
+// response is the response to a list or watch request.
 type response struct {
 	err     error
 	version string
@@ -68,7 +68,7 @@ func (p *scriptedSource) Watch(_ context.Context, o metav1.ListOptions) (watch.I
 	p.now = p.now.Add(10 * time.Second)
 	p.requestedVersions = append(p.requestedVersions, o.ResourceVersion)
 	if !o.AllowWatchBookmarks {
-		p.t.Error("a watch without bookmarks")
+		p.t.Error("watch request without bookmarks")
 	}
 	if len(p.watches) == 0 {
 		p.cancel()
@@ -84,7 +84,7 @@ func (p *scriptedSource) Watch(_ context.Context, o metav1.ListOptions) (watch.I
 	return watch.NewProxyWatcher(events), a.err
 }
 
-// run plays the script and returns what was printed.
+// run runs the watcher against the script.
 func (p *scriptedSource) run(w *watcher, out cli.Terminal, errOut *bytes.Buffer, format string) error {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	defer cancel()
@@ -112,7 +112,7 @@ func expiredError() *apierrors.StatusError {
 	return apierrors.NewResourceExpired("too old resource version: 30 (40)")
 }
 
-// fullScript has everything that can become of a watch.
+// fullScript covers all situations of a watch.
 func fullScript(t *testing.T) *scriptedSource {
 	expiredStatus := expiredError().Status()
 	a, b := object("a", "u1", 9, "1"), object("b", "u2", 11, "1")
@@ -129,7 +129,7 @@ func fullScript(t *testing.T) *scriptedSource {
 		},
 		watches: []response{
 			{events: []watch.Event{{Type: watch.Added, Object: b}, {Type: watch.Modified, Object: edited}}},
-			{events: []watch.Event{{Type: watch.Modified, Object: edited}, {Type: watch.Bookmark, Object: bookmark}}}, // told twice
+			{events: []watch.Event{{Type: watch.Modified, Object: edited}, {Type: watch.Bookmark, Object: bookmark}}}, // duplicate event
 			{events: []watch.Event{{Type: watch.Modified, Object: editedAgain}}},
 			{},
 			{err: errors.New("dial tcp: connection refused")},
@@ -141,8 +141,8 @@ func fullScript(t *testing.T) *scriptedSource {
 	}
 }
 
-// backoffPattern are of a random length.
-var backoffPattern = regexp.MustCompile(`next try in [^,]*,`)
+// backoffPattern matches random delays.
+var backoffPattern = regexp.MustCompile(`retrying in [^,]*,`)
 
 func TestWatchOutput(t *testing.T) {
 	cases := map[string]struct {
@@ -155,13 +155,13 @@ func TestWatchOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			p := fullScript(t)
-			// Both go to one place, as on a terminal. How long a pause is, is chance.
+			// Both outputs go to one buffer, as on a terminal.
 			if err := p.run(&watcher{printExisting: true}, cli.Terminal{Writer: &out, Width: tc.width}, &out, tc.format); err != nil {
 				t.Fatal(err)
 			}
-			golden.Check(t, name, backoffPattern.ReplaceAllString(out.String(), "next try in SOON,"))
+			golden.Check(t, name, backoffPattern.ReplaceAllString(out.String(), "retrying in SOON,"))
 			if want := []string{"10", "12", "20", "21", "21", "21", "22", "30", "40", "41"}; !slices.Equal(p.requestedVersions, want) {
-				t.Errorf("it watched from %q, want %q", p.requestedVersions, want)
+				t.Errorf("watched from %q, want %q", p.requestedVersions, want)
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func TestEndsAfterMaxChanges(t *testing.T) {
 	}
 }
 
-// Ctrl-C while the first list is read is no error, and is said once.
+// Ctrl-C during the first list is no error and prints one notice.
 func TestCanceledDuringFirstList(t *testing.T) {
 	var out bytes.Buffer
 	if err := (&scriptedSource{t: t}).run(&watcher{}, cli.Terminal{Writer: &out}, &out, cli.FormatTable); err != nil {
@@ -189,17 +189,17 @@ func TestCanceledDuringFirstList(t *testing.T) {
 	}
 }
 
-// A server that has nothing but refusals is not asked more and more often.
+// Repeated failures increase the delay up to a limit.
 func TestBackoffGrowsAndIsBounded(t *testing.T) {
 	expiredErr := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonGone, Message: "gone"}}
 	cases := map[string]struct {
 		response
 		wantDelays int
 	}{
-		"refused":        {response{err: errors.New("dial tcp: connection refused")}, 11},
-		"closed at once": {response{}, 11},
-		// It lists anew at once when the answer is no the first time.
-		"expired at once": {response{err: expiredErr}, 10},
+		"connection refused": {response{err: errors.New("dial tcp: connection refused")}, 11},
+		"closed immediately": {response{}, 11},
+		// The first re-list has no delay.
+		"expired immediately": {response{err: expiredErr}, 10},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestBackoffGrowsAndIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			if last := len(delays) - 1; last != tc.wantDelays-1 || delays[0] > time.Second || delays[last] < 5*time.Second || delays[last] > 7*time.Second || !slices.IsSorted(delays[:5]) {
-				t.Errorf("it paused %v, want %d times, longer and longer, and at most some seconds", delays, tc.wantDelays)
+				t.Errorf("delays are %v, want %d increasing delays of at most some seconds", delays, tc.wantDelays)
 			}
 		})
 	}
@@ -228,13 +228,13 @@ func TestFatalErrors(t *testing.T) {
 		source scriptedSource
 		want   string
 	}{
-		"no right to list": {
+		"no permission to list": {
 			source: scriptedSource{lists: []response{{err: forbidden}}},
-			want:   `list ConfigMap objects of namespace shop from https://api.example.com:6443: configmaps is forbidden: no; ask for the right, or use another user with --as or --context`,
+			want:   `list ConfigMap objects of namespace shop from https://api.example.com:6443: configmaps is forbidden: no; request the permission, or use another user with --as or --context`,
 		},
-		"a kind without a watch": {
+		"kind does not support watch": {
 			source: scriptedSource{lists: []response{{version: "1"}}, watches: []response{{err: apierrors.NewMethodNotSupported(resource, "watch")}}},
-			want:   `watch ConfigMap objects of namespace shop: watch is not supported on resources of kind "configmaps"; this kind can only be read, with kubectl get`,
+			want:   `watch ConfigMap objects of namespace shop: watch is not supported on resources of kind "configmaps"; this kind does not support watch, use kubectl get`,
 		},
 	}
 	for name, tc := range cases {
@@ -249,12 +249,12 @@ func TestFatalErrors(t *testing.T) {
 	}
 }
 
-// What nobody reads is not watched for ever: kubectl holdfast watch pods | head -1.
+// The watch stops when the reader closes the pipe: kubectl holdfast watch pods | head -1.
 func TestStopsWhenOutputIsClosed(t *testing.T) {
 	for _, format := range []string{cli.FormatTable, cli.FormatJSON} {
 		err := fullScript(t).run(&watcher{}, cli.Terminal{Writer: closedWriter{}}, &bytes.Buffer{}, format)
 		if !errors.Is(err, os.ErrClosed) {
-			t.Errorf("-o %s: got %v, want that the reader is gone", format, err)
+			t.Errorf("-o %s: got %v, want os.ErrClosed", format, err)
 		}
 	}
 }

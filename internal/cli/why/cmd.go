@@ -1,12 +1,13 @@
-// Package why is the verb why: it says in one sentence each why an application is not ready,
-// from what waits down to what is broken, with where to see it and what to do.
+// Package why implements kubectl holdfast why, which explains why an application is not ready: the chain
+// of waiting components down to the cause, with evidence and a fix.
 //
-// Safety rule: it says what the pure explain engine says, and shows foreign texts only as
-// evidence.
+// Safety rule: causes come from package explain only. Messages of other programs are shown as evidence.
 package why
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -14,21 +15,22 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/collect"
 )
 
-// options are the flags.
+// options has the flags.
 type options struct {
 	cli.Output
 	all   bool
 	rules string
 }
 
-// Command is the verb.
+// Command returns the why command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "why APPLICATION",
-		Short: "Say why an application is not ready",
-		Long: `Say why an application is not ready: who waits for whom, what is broken at the end of that
-chain, where to see it and what to do. The exit code is 2 when it is not ready.`,
+		Short: "Explain why an application is not ready",
+		Long: `Explain why an application is not ready: which components wait for others, the cause at the end of the
+chain, the object and field that show it, and a fix. Objects of other kinds are explained by their
+conditions. The exit code is 2 if the application is not ready.`,
 		Example: `  kubectl holdfast why shop
   kubectl holdfast why cloudmanager/cm -o json
   kubectl holdfast why certificate/shop-tls`,
@@ -42,21 +44,26 @@ chain, where to see it and what to do. The exit code is 2 when it is not ready.`
 		},
 	}
 	o.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatJSON, cli.FormatYAML, cli.FormatJSONPath)
-	cmd.Flags().BoolVar(&o.all, "all", false, "also what is only worth knowing")
-	cmd.Flags().StringVar(&o.rules, "rules", "", "a file with health rules in CEL, for objects of other kinds")
+	cmd.Flags().BoolVar(&o.all, "all", false, "Include informational causes, such as a component that is scaled to zero")
+	cmd.Flags().StringVar(&o.rules, "rules", "", "File with CEL health rules for objects of other kinds")
 	return cmd
 }
 
-// collect looks at an application, or at an object of another kind.
+// collect reads an application or an object of another kind.
 func (o *options) collect(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) (collect.Result, error) {
 	rules, err := collect.ReadRules(o.rules)
 	if err != nil {
 		return collect.Result{}, err
 	}
-	if collect.IsForeignKind(args) {
-		return collect.Object(ctx, env, args, rules, env.Now())
+	l, err := collect.FromArgs(ctx, env, cmd.ErrOrStderr(), args, false)
+	var unknown *cli.UnknownKindError
+	if !errors.As(err, &unknown) {
+		return l, err
 	}
-	return collect.FromArgs(ctx, env, cmd.ErrOrStderr(), args, false)
+	if l, err = collect.Object(ctx, env, args, rules, env.Now()); err == nil && unknown.Hint != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Checked as a single object and not as an application, because %s\n", unknown.Hint)
+	}
+	return l, err
 }
 
 func (o *options) run(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) error {

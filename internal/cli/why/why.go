@@ -13,12 +13,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// Print says why an application is not ready; with all, also what is only worth knowing.
+// Print explains why an application is not ready. If all is set, it includes informational causes.
 func Print(out cli.Terminal, l collect.Result, now time.Time, all bool) {
 	printer{Terminal: out, result: l, now: now, all: all}.print()
 }
 
-// printer prints an explanation for people.
+// printer prints an explanation.
 type printer struct {
 	cli.Terminal
 	result collect.Result
@@ -46,10 +46,10 @@ func (p printer) print() {
 	p.result.PrintUnread(p.Terminal)
 }
 
-// recentChangeWindow is how old a change may be that may be why something does not work.
+// recentChangeWindow is the maximum age of changes that are printed.
 const recentChangeWindow = time.Hour
 
-// printRecentChanges says who changed what, before or while something stopped to work.
+// printRecentChanges prints recent changes with their field managers: they can be the cause.
 func (p printer) printRecentChanges() {
 	var recent []string
 	for _, c := range p.result.Changes {
@@ -58,18 +58,18 @@ func (p printer) printRecentChanges() {
 		}
 	}
 	if len(recent) > 0 && !p.result.Ready {
-		p.printWrapped("", "  ", "changed lately: "+strings.Join(recent, ", "))
+		p.printWrapped("", "  ", "recent changes: "+strings.Join(recent, ", "))
 	}
 }
 
-// block is a part of the tree: a sentence, what is known about it, and what is below it.
+// block is a node of the printed tree.
 type block struct {
-	lines    []string // the first one is the sentence
+	lines    []string // the first line is the message
 	details  [][2]string
 	children []block
 }
 
-// printBlocks prints blocks below each other. Long lines go on under themselves.
+// printBlocks prints blocks as a tree. Long lines are wrapped with the indentation of their block.
 func (p printer) printBlocks(blocks []block, indent string) {
 	for i, b := range blocks {
 		prefix, continuation := branchEdge, branchIndent
@@ -85,7 +85,7 @@ func (p printer) printBlocks(blocks []block, indent string) {
 	}
 }
 
-// printWrapped prints a text with one beginning for its first line and another for the others.
+// printWrapped wraps a text. The prefix of the first line is first, that of the other lines next.
 func (p printer) printWrapped(first, next, text string) {
 	width := 0
 	if p.Width > 0 {
@@ -99,7 +99,7 @@ func (p printer) printWrapped(first, next, text string) {
 	}
 }
 
-// applicationCauses is what is said about the application as a whole.
+// applicationCauses returns the causes that belong to no component.
 func (p printer) applicationCauses() []block {
 	var blocks []block
 	for _, c := range p.result.Causes {
@@ -115,8 +115,8 @@ func (p printer) applicationCauses() []block {
 	return blocks
 }
 
-// rootComponents are the components that are not well and that nobody else waits for: everything else
-// is said below them.
+// rootComponents returns the unhealthy components that no other component waits for. The other
+// unhealthy components are printed below them.
 func (p printer) rootComponents() []*inspect.Component {
 	awaited := map[string]bool{}
 	for _, c := range p.result.Components {
@@ -128,7 +128,7 @@ func (p printer) rootComponents() []*inspect.Component {
 	for i := range p.result.Components {
 		c := &p.result.Components[i]
 		if p.result.Deleting && len(c.Causes) == 0 && len(c.Tree) == 0 {
-			continue // gone, as it should be
+			continue // deleted as requested
 		}
 		if !awaited[c.Name] && (c.Health != health.Healthy || p.all && len(c.Causes) > 0) {
 			roots = append(roots, c)
@@ -137,7 +137,8 @@ func (p printer) rootComponents() []*inspect.Component {
 	return roots
 }
 
-// componentBlock is a component and what it waits for. One that was said already is only named.
+// componentBlock returns a component with the components that it waits for. A component that was
+// printed before is only named.
 func (p printer) componentBlock(c *inspect.Component, shown map[string]bool) block {
 	if shown[c.Name] {
 		return block{lines: []string{fmt.Sprintf("%s (see above)", c.Name)}}
@@ -182,7 +183,7 @@ func (p printer) componentBlock(c *inspect.Component, shown map[string]bool) blo
 	return b
 }
 
-// noteDetails are what is worth knowing while nothing explains more.
+// noteDetails returns the informational causes of a component that has no other causes.
 func (p printer) noteDetails(c *inspect.Component) [][2]string {
 	var out [][2]string
 	for _, x := range c.Causes {
@@ -191,7 +192,7 @@ func (p printer) noteDetails(c *inspect.Component) [][2]string {
 	return out
 }
 
-// causeBlock is one cause with where it is seen and what to do.
+// causeBlock returns a cause with its object, evidence and fix.
 func (p printer) causeBlock(title string, c explain.Cause) block {
 	where := fmt.Sprintf("%s/%s", c.Object.Kind, c.Object.Name)
 	if c.Path != "" {

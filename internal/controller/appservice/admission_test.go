@@ -1,7 +1,7 @@
 package appservice_test
 
 import (
-	"time"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -12,34 +12,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func init() {
-	stories["quota"] = func(w *world) {
-		quota := createForeign(w, &corev1.ResourceQuota{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "no-deployments"},
-			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/deployments.apps": resource.MustParse("0")}},
-		})
-		// Until the quota is counted everything is refused, in other words.
-		w.Eventually(func() corev1.ResourceList { return find(w, quota).Status.Hard }, "60s").ShouldNot(BeEmpty())
-		w.create(basicSpec)
-		want := "False/ApplyFailed: ResourceQuota no-deployments of namespace " + w.NS + " is used up (count/deployments.apps), so Deployment web cannot be created"
-		w.Eventually(w.condition("Applied"), "60s").Should(Equal(want))
-		w.Expect(w.condition("Ready")()).To(Equal(want))
-		w.Expect(w.service()).NotTo(BeNil(), "the other child is not held up")
-		calls := w.OperatorRequests(func() { time.Sleep(quietPeriod) })
-		// Twice as long each time, from 20 ms on: ten tries are made in the first 20 s.
-		w.Expect(len(calls)).To(BeNumerically("<=", 14), "%s", calls.Count())
-		w.Expect(len(calls.Of("appservices.apps.holdfast.dev"))).To(BeZero(), "%s", calls.Count())
-		w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ApplyFailed"))
-		w.Expect(w.Delete(w.Context(), quota)).To(Succeed())
-		w.Touch(w.appAndChildren()...) // it would be tried again at the latest after five minutes
-		w.expectSteadyState()
-	}
-	stories["an admission policy insists"] = mutatingPolicyWins
+// TestQuotaBlocksOneChildOnly has a quota reject the Deployment: the other child is created, and retries back off.
+func TestQuotaBlocksOneChildOnly(t *testing.T) {
+	w := newStory(t)
+	quota := createForeign(w, &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "no-deployments"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/deployments.apps": resource.MustParse("0")}},
+	})
+	// Until the quota controller has counted usage, requests are rejected with a different message.
+	w.Eventually(func() corev1.ResourceList { return find(w, quota).Status.Hard }, "60s").ShouldNot(BeEmpty())
+	w.create(basicSpec)
+	want := "False/ApplyFailed: ResourceQuota no-deployments in namespace " + w.NS + " is exceeded (count/deployments.apps), so Deployment web cannot be created"
+	w.Eventually(w.condition("Applied"), "60s").Should(Equal(want))
+	w.Expect(w.condition("Ready")()).To(Equal(want))
+	w.Expect(w.service()).NotTo(BeNil(), "the other child is not delayed")
+	calls := w.OperatorRequestsWithin(quietPeriod)
+	// The backoff doubles from 20 ms: ten attempts in the first 20 s.
+	w.Expect(len(calls)).To(BeNumerically("<=", 14), "%s", calls.Count())
+	w.Expect(len(calls.Of("appservices.apps.holdfast.dev"))).To(BeZero(), "%s", calls.Count())
+	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ApplyFailed"))
+	w.Expect(w.Delete(w.Context(), quota)).To(Succeed())
+	w.Touch(w.appAndChildren()...) // trigger a retry instead of waiting for up to five minutes
+	w.expectSteadyState()
 }
 
-// mutatingPolicyWins tells of a platform that changes what we send: it has the last word, and we do
-// not fight it.
-func mutatingPolicyWins(w *world) {
+// TestMutatingPolicyWins has a mutating policy change the applied fields: the policy wins, and the operator does not
+// contend with it.
+func TestMutatingPolicyWins(t *testing.T) {
+	w := newStory(t)
 	labels := `"/metadata/labels/" + jsonpatch.escapeKey("app.kubernetes.io/part-of")`
 	policy := &admissionv1.MutatingAdmissionPolicy{}
 	w.decode(`
@@ -58,7 +58,7 @@ spec:
 	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: w.NS}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: w.NS}}
 	createForeign(w, policy)
 	createForeign(w, binding)
-	w.Eventually(func() string { // the API server learns of it in its own time
+	w.Eventually(func() string { // a new policy takes effect with a delay
 		d := foreignObjects["Deployment"](w.withName("try"))
 		d.SetLabels(map[string]string{"any": "label"})
 		w.Expect(w.Create(w.Context(), d, client.DryRunAll)).To(Succeed())
@@ -74,7 +74,7 @@ spec:
 	w.Expect(*w.deployment().Spec.Template.Spec.EnableServiceLinks).To(BeTrue())
 	w.expectSteadyState()
 
-	// What we hold beside that is still repaired.
+	// Drift of other fields is still corrected.
 	calls = w.OperatorRequests(func() {
 		edit(w, w.deployment(), func(d *appsv1.Deployment) { d.Labels["app.kubernetes.io/name"] = "theirs" })
 		w.Eventually(func() string { return w.deployment().Labels["app.kubernetes.io/name"] }, "60s").Should(Equal("service"))

@@ -2,6 +2,7 @@ package appservice_test
 
 import (
 	"fmt"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,8 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// foreignDeployment is what runs before Holdfast comes: a Deployment as people write it, with fields
-// that cannot be beside ours, and the Service that leads to it.
+// foreignDeployment is an existing Deployment with fields that conflict with those of Holdfast.
 const foreignDeployment = `
 metadata:
   labels: {team: red}
@@ -37,46 +37,51 @@ const foreignService = `
 metadata: {labels: {team: red}}
 spec: {selector: {app: web}, ports: [{name: web, port: 80, targetPort: 8080}]}`
 
-// adoptingSpec is the spec that continues what they had.
+// adoptingSpec is a spec with which an AppService replaces them.
 const adoptingSpec = `
 image: shop/web:1
 env: [{name: MODE, value: prod}]
 ports: [{name: http, port: 80, targetPort: 8080}]`
 
-func init() {
-	stories["adopt a Deployment and its Service"] = adoptDeploymentAndService
-	stories["adopt after a conflict"] = func(w *world) {
-		d := createForeign(w, w.decodeDeployment(foreignDeployment))
-		w.waitStable(d)
-		w.create(adoptingSpec)
-		w.Eventually(w.condition("Ready"), "60s").Should(HavePrefix("False/NameConflict: Deployment"))
-		edit(w, d, allowAdoption)
-		w.Eventually(w.condition("Ready"), "60s", "100ms").Should(HavePrefix("True/Reconciled"))
-		w.Expect(w.deployment().UID).To(Equal(d.UID))
-		w.expectSteadyState()
-	}
-	stories["adopt with a count"] = func(w *world) {
-		createForeign(w, w.decodeDeployment(foreignDeployment), allowAdoption)
-		w.create(adoptingSpec + "\nreplicas: 3")
-		w.waitReady()
-		w.Expect(w.deployment().Status.ReadyReplicas).To(BeEquivalentTo(3))
-		w.expectSteadyState()
-	}
+func TestAdoptionAfterConflict(t *testing.T) {
+	w := newStory(t)
+	d := createForeign(w, w.decodeDeployment(foreignDeployment))
+	w.waitStable(d)
+	w.create(adoptingSpec)
+	w.Eventually(w.condition("Ready"), "60s").Should(HavePrefix("False/NameConflict: Deployment"))
+	edit(w, d, allowAdoption)
+	w.Eventually(w.condition("Ready"), "60s", "100ms").Should(HavePrefix("True/Reconciled"))
+	w.Expect(w.deployment().UID).To(Equal(d.UID))
+	w.expectSteadyState()
+}
+
+func TestAdoptionWithReplicas(t *testing.T) {
+	w := newStory(t)
+	createForeign(w, w.decodeDeployment(foreignDeployment), allowAdoption)
+	w.create(adoptingSpec + "\nreplicas: 3")
+	w.waitReady()
+	w.Expect(w.deployment().Status.ReadyReplicas).To(BeEquivalentTo(3))
+	w.expectSteadyState()
+}
+
+func TestAdoptionIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, tc := range adoptionConflicts {
-		stories["adoption refused: "+name] = func(w *world) {
+		t.Run(name, func(t *testing.T) {
+			w := newStory(t)
 			object := tc.theirs(w)
 			w.create(adoptingSpec + tc.spec)
 			w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: " + fmt.Sprintf(tc.want, w.NS)))
 			w.Eventually(w.events, "60s").Should(ContainElement("NameConflict"))
 			w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed())
 			for _, m := range object.GetManagedFields() {
-				w.Expect(m.Manager).NotTo(Equal("holdfast"), "a refused object was written")
+				w.Expect(m.Manager).NotTo(Equal("holdfast"), "a rejected object was written")
 			}
-		}
+		})
 	}
 }
 
-// adoptionConflicts are objects whose owners let us in and that cannot become ours.
+// adoptionConflicts are objects with the adopt annotation that cannot be adopted.
 var adoptionConflicts = map[string]struct {
 	theirs func(*world) client.Object
 	spec   string
@@ -88,7 +93,7 @@ var adoptionConflicts = map[string]struct {
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "theirs/sidecar:1"})
 			return createForeign(w, d, allowAdoption)
 		},
-		want: `Deployment %s/web cannot be taken over: it has the containers [nginx sidecar] and none is called "app", so it is not clear which one is the service; name one of them "app"`,
+		want: `Deployment %s/web cannot be adopted: it has the containers [nginx sidecar] but none is named "app", so the main container is ambiguous; rename the main container to "app"`,
 	},
 	"another controller": {
 		theirs: func(w *world) client.Object {
@@ -96,27 +101,27 @@ var adoptionConflicts = map[string]struct {
 			setConfigMapOwner(w, d)
 			return createForeign(w, d, allowAdoption)
 		},
-		want: `Deployment %s/web belongs to ConfigMap "theirs" and is left alone; rename AppService "web", or that one`,
+		want: `Deployment %s/web is controlled by ConfigMap "theirs"; rename that object or AppService "web"`,
 	},
-	"a selector on a label of ours": {
+	"a selector on a Holdfast label": {
 		theirs: func(w *world) client.Object {
 			d := w.decodeDeployment(foreignDeployment)
 			labels := map[string]string{"app.kubernetes.io/instance": "release"}
 			d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = labels, labels
 			return createForeign(w, d, allowAdoption)
 		},
-		want: `Deployment %s/web cannot be taken over: its selector "app.kubernetes.io/instance=release" does not match the labels that Holdfast gives its pods ` +
-			`(app.kubernetes.io/instance=web,app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web), and a selector cannot change; ` +
-			`delete Deployment web, so that it is made anew`,
+		want: `Deployment %s/web cannot be adopted: its selector "app.kubernetes.io/instance=release" does not match the labels that Holdfast sets on its pods ` +
+			`(app.kubernetes.io/instance=web,app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web), and a selector is immutable; ` +
+			`delete Deployment web to have it recreated`,
 	},
-	"a Service with a nameless port": {
+	"a Service with an unnamed port": {
 		theirs: func(w *world) client.Object {
 			s := w.decodeService(foreignService)
 			s.Spec.Ports = []corev1.ServicePort{{Port: 8080}}
 			return createForeign(w, s, allowAdoption)
 		},
-		want: "Service %s/web cannot be taken over: its port 8080 and port 80 of the spec need names, and different ones, to be side by side; " +
-			"name them, or remove port 8080 there or add it to the spec",
+		want: "Service %s/web cannot be adopted: its port 8080 and port 80 of the spec must have different names; " +
+			"name both ports, remove port 8080 from the Service, or add it to the spec",
 	},
 	"a headless Service": {
 		theirs: func(w *world) client.Object {
@@ -124,16 +129,16 @@ var adoptionConflicts = map[string]struct {
 			s.Spec.ClusterIP = "None"
 			return createForeign(w, s, allowAdoption)
 		},
-		want: "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
+		want: "Service %s/web cannot be adopted: its spec.clusterIP cannot change between None and an address; delete the Service to have it recreated, or change service.type in the spec",
 	},
-	"a Service with an address": {
+	"a Service with a cluster IP": {
 		theirs: func(w *world) client.Object { return createForeign(w, w.decodeService(foreignService), allowAdoption) },
 		spec:   "\nservice: {type: Headless}",
-		want:   "Service %s/web cannot be taken over: its spec.clusterIP cannot change between None and an address; delete the Service, so that it is made anew, or change service.type of the spec",
+		want:   "Service %s/web cannot be adopted: its spec.clusterIP cannot change between None and an address; delete the Service to have it recreated, or change service.type in the spec",
 	},
 }
 
-// allowAdoption is the word of its owner that an object may become ours.
+// allowAdoption sets the adopt annotation.
 func allowAdoption[T client.Object](obj T) {
 	annotations := obj.GetAnnotations()
 	if annotations == nil {
@@ -143,7 +148,7 @@ func allowAdoption[T client.Object](obj T) {
 	obj.SetAnnotations(annotations)
 }
 
-// disallowAdoption takes it back.
+// disallowAdoption removes the adopt annotation.
 func disallowAdoption[T client.Object](obj T) {
 	delete(obj.GetAnnotations(), "apps.holdfast.dev/adopt")
 }
@@ -162,7 +167,7 @@ func (w *world) decodeService(text string) *corev1.Service {
 	return s
 }
 
-// createForeign creates an object of somebody else.
+// createForeign creates an object that Holdfast does not own.
 func createForeign[T client.Object](w *world, obj T, changes ...func(T)) T {
 	w.Helper()
 	for _, change := range changes {
@@ -172,9 +177,10 @@ func createForeign[T client.Object](w *world, obj T, changes ...func(T)) T {
 	return obj
 }
 
-// adoptDeploymentAndService takes over what runs: the same objects, one rolling update, and not a moment
-// in which the Service leads nowhere.
-func adoptDeploymentAndService(w *world) {
+// TestAdoptionKeepsDeploymentAndService adopts running objects: the objects stay the same, there is one rolling update,
+// and the Service always has endpoints.
+func TestAdoptionKeepsDeploymentAndService(t *testing.T) {
+	w := newStory(t)
 	deployment, service := createForeign(w, w.decodeDeployment(foreignDeployment), allowAdoption), createForeign(w, w.decodeService(foreignService), allowAdoption)
 	w.waitStable(deployment)
 	w.create(adoptingSpec)
@@ -185,7 +191,7 @@ func adoptDeploymentAndService(w *world) {
 	w.Expect(d.UID).To(Equal(deployment.UID))
 	w.Expect(d.Generation).To(Equal(deployment.Generation+1), "the pods are replaced once")
 	w.Expect(w.replicaSets()).To(HaveLen(2))
-	w.Expect(*d.Spec.Replicas).To(BeEquivalentTo(2), "the count is left alone")
+	w.Expect(*d.Spec.Replicas).To(BeEquivalentTo(2), "the replica count is kept")
 	w.Expect(d.Spec.Selector.MatchLabels).To(Equal(map[string]string{"app": "web"}))
 	w.Expect(d.Spec.Strategy.Type).To(Equal(appsv1.RollingUpdateDeploymentStrategyType))
 	w.Expect(d.Labels).To(HaveKeyWithValue("team", "red"))
@@ -206,16 +212,16 @@ func adoptDeploymentAndService(w *world) {
 	w.Expect(s.Spec.ClusterIP).To(Equal(service.Spec.ClusterIP))
 	w.Expect(s.Spec.Selector).To(Equal(map[string]string{"app": "web"}))
 	w.Expect(s.Labels).To(HaveKeyWithValue("team", "red"))
-	w.Expect(w.events()).To(ConsistOf("ComponentAdopted", "ComponentReady"))
+	w.Expect(w.events()).To(ConsistOf("ComponentAdopted", "FieldsTakenOver", "ComponentReady"))
 	w.expectSteadyState()
 
-	// The pods have our labels by now, so their owner can let go.
+	// The pods have the Holdfast labels now, so the annotation is no longer needed.
 	edit(w, s, disallowAdoption)
 	edit(w, d, disallowAdoption)
 	w.Eventually(func() map[string]string { return w.service().Spec.Selector }, "60s").Should(Equal(
 		map[string]string{"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "deployment-web"}))
 	w.expectSteadyState()
-	w.Expect(w.deployment().Generation).To(Equal(d.Generation), "no pod is replaced for that")
+	w.Expect(w.deployment().Generation).To(Equal(d.Generation), "no pod is replaced")
 	w.Expect(containerNames(w.deployment())).To(Equal([]string{"nginx"}))
 }
 

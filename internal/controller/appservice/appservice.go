@@ -1,6 +1,6 @@
-// Package appservice is the kind AppService: one component, a service.
+// Package appservice implements the kind AppService, an application with one service component.
 //
-// Safety rule: it only maps. Whatever an AppService does, the engine does.
+// Safety rule: it only maps the spec to components. All behavior is in the engine.
 package appservice
 
 import (
@@ -17,11 +17,12 @@ import (
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appservices/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appservices/finalizers,verbs=update
 
-// Setup makes a manager run AppServices.
+// Setup registers the AppService controller with a manager.
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.AppService]{
 		New:          func() *appsapi.AppService { return &appsapi.AppService{} },
 		Components:   appkind.AppServiceComponents,
+		SpecPath:     appkind.AppServiceSpecPath,
 		UpdateStatus: setStatus,
 	}, o)
 }

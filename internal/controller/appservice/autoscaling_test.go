@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,12 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-func init() {
-	stories["autoscaling"] = autoscaling
-}
-
-// replicaCounts are the numbers of pods that a Deployment was told to have, one after the other,
-// as somebody who watches sees them.
+// replicaCounts are the observed values of spec.replicas of a Deployment.
 type replicaCounts struct {
 	mu       sync.Mutex
 	observed []int32
@@ -54,13 +50,14 @@ func (w *world) watchReplicaCounts(client kubernetes.Interface) *replicaCounts {
 	return c
 }
 
-// autoscaling moves the number of pods as the autoscaler of Kubernetes does, as its user and
-// through the scale subresource, while everything else changes too: the number is never ours
-// to change, also not when autoscaling is switched on or off.
-func autoscaling(w *world) {
+// TestAutoscalerOwnsReplicas changes the replicas as the HorizontalPodAutoscaler controller does, as its user and
+// through the scale subresource, together with other changes. The operator must never change the replicas, not even when
+// autoscaling is enabled or disabled.
+func TestAutoscalerOwnsReplicas(t *testing.T) {
+	w := newStory(t)
 	cfg, err := w.Plane.ConfigFor("system:serviceaccount:kube-system:horizontal-pod-autoscaler")
 	w.Expect(err).NotTo(HaveOccurred())
-	cfg.UserAgent = "kube-controller-manager/horizontal-pod-autoscaler" // names the field manager
+	cfg.UserAgent = "kube-controller-manager/horizontal-pod-autoscaler" // sets the field manager
 	hpa, err := kubernetes.NewForConfig(cfg)
 	w.Expect(err).NotTo(HaveOccurred())
 	admin, err := kubernetes.NewForConfig(w.Plane.Config)
@@ -77,7 +74,7 @@ func autoscaling(w *world) {
 		})
 	}
 	settings := appsapi.AutoscalingSettings{MaxReplicas: 10, TargetCPUUtilization: 70}
-	// written says how often we wrote the Deployment for a change of the spec.
+	// deploymentWrites counts the operator's writes of the Deployment for a change of the spec.
 	deploymentWrites := func(change func(*appsapi.AppServiceSpec)) int {
 		calls := w.OperatorRequests(func() {
 			w.editSpec(change)
@@ -90,7 +87,7 @@ func autoscaling(w *world) {
 	seen := w.watchReplicaCounts(admin)
 	w.create(`{image: "shop/web:1", replicas: 1}`)
 	w.waitReady()
-	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = nil, &settings })).To(Equal(1), "one write hands the count over")
+	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = nil, &settings })).To(Equal(1), "one write releases the replicas")
 	w.Expect(*find(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.objectMeta()}).Spec.MinReplicas).To(BeEquivalentTo(1))
 	scale(7)
 	for range 50 {
@@ -102,14 +99,14 @@ func autoscaling(w *world) {
 	for range 50 {
 		triggerReconcile()
 	}
-	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Autoscaling = nil })).To(BeZero(), "nothing about the Deployment has changed")
+	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Autoscaling = nil })).To(BeZero(), "the Deployment does not change")
 	w.Eventually(func() any { return find(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.objectMeta()}) }, "60s").Should(BeNil())
 	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:3" })
 	w.waitReady()
 	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Autoscaling = &settings })).To(BeZero())
 	scale(4)
-	w.Expect(seen.all()).To(Equal([]int32{1, 7, 3, 4}), "somebody else than the autoscaler changed the count")
-	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = new(int32(4)), nil })).To(Equal(1), "one write takes the count over")
+	w.Expect(seen.all()).To(Equal([]int32{1, 7, 3, 4}), "only the autoscaler changes the replicas")
+	w.Expect(deploymentWrites(func(s *appsapi.AppServiceSpec) { s.Replicas, s.Autoscaling = new(int32(4)), nil })).To(Equal(1), "one write takes over the replicas")
 	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Replicas = new(int32(2)) })
 	w.waitReady()
 	w.Expect(seen.all()).To(Equal([]int32{1, 7, 3, 4, 2}))

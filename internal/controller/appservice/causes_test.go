@@ -2,6 +2,7 @@ package appservice_test
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -12,11 +13,11 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// behaviors are what becomes of pods, by the tag of their image.
+// behaviors maps image tags to pod behaviors.
 var behaviors = map[string]podsim.Behavior{
 	"missing": podsim.ImageNotFound(),
 	"denied":  podsim.ImageDenied(),
-	"crash":   podsim.CrashLoop(3).After(200*time.Millisecond).WithRestarts(1000, 700*time.Millisecond), // never at rest
+	"crash":   podsim.CrashLoop(3).After(200*time.Millisecond).WithRestarts(1000, 700*time.Millisecond), // keeps crashing
 	"oom":     podsim.OOMKilled().After(200*time.Millisecond).WithRestarts(1000, 700*time.Millisecond),
 	"config":  podsim.ConfigMissing("settings"),
 	"big":     podsim.Unschedulable(),
@@ -24,26 +25,26 @@ var behaviors = map[string]podsim.Behavior{
 	"slow":    podsim.Slow(time.Second),
 }
 
-// brokenImages are the updates that do not work, by the tag of the image: which cause is named,
-// and what is said; %s is the pod, and %[2]s the namespace.
+// brokenImages are failing updates by image tag, with the expected cause; %[1]s is the pod, %[2]s the namespace.
 var brokenImages = map[string]struct{ code, says string }{
-	"missing": {"ImageNotFound", `Image "shop/web:missing" does not exist in its registry (container app of pod %[1]s)`},
-	"denied":  {"ImageAuth", `The registry refuses to give out image "shop/web:denied" (container app of pod %[1]s): no pull Secret is set`},
-	"crash":   {"CrashLoop", "Container app of pod %[1]s crashes: it exited with code 3"},
-	"oom":     {"OOMKilled", "Container app of pod %[1]s was killed because it used more than its memory limit of 64Mi"},
-	"config":  {"MissingSecret", `Container app of pod %[1]s needs Secret "settings", which does not exist in namespace %[2]s`},
-	"big":     {"InsufficientCPU", "No node has enough CPU for pod %[1]s: it asks for 10m CPU"},
-	"never":   {"ReadinessFailing", "Container app of pod %[1]s runs but does not pass its readiness probe (TCP port 8080)"},
+	"missing": {"ImageNotFound", `Image "shop/web:missing" does not exist in its registry (container app of Pod %[1]s)`},
+	"denied":  {"ImageAuth", `The registry denies access to image "shop/web:denied" (container app of Pod %[1]s): no image pull Secret is set`},
+	"crash":   {"CrashLoop", "Container app of Pod %[1]s crashes: it exited with code 3"},
+	"oom":     {"OOMKilled", "Container app of Pod %[1]s was killed because it used more than its memory limit of 64Mi"},
+	"config":  {"MissingSecret", `Container app of Pod %[1]s needs Secret "settings", which does not exist in namespace %[2]s`},
+	"big":     {"InsufficientCPU", "No node has enough CPU for Pod %[1]s: it requests 10m CPU"},
+	"never":   {"ReadinessFailing", "Container app of Pod %[1]s runs but does not pass its readiness probe (TCP port 8080)"},
 }
 
-func init() {
+// TestBrokenImageIsExplained updates to a broken image: the status reports the cause and the pod once, and the old pods
+// keep serving. A working image resolves it.
+func TestBrokenImageIsExplained(t *testing.T) {
+	t.Parallel()
 	for tag, tc := range brokenImages {
-		stories["cause: "+tc.code] = func(w *world) { w.updateToBrokenImage(tag, tc.code, tc.says) }
+		t.Run(tc.code, func(t *testing.T) { newStory(t).updateToBrokenImage(tag, tc.code, tc.says) })
 	}
 }
 
-// updateToBrokenImage updates to an image that does not work: the status names the cause and the pod,
-// says it once, and the old pods keep serving. The right image heals it.
 func (w *world) updateToBrokenImage(tag, code, message string) {
 	w.create(basicSpec + "\nresources: {requests: {cpu: 10m}, limits: {memory: 64Mi}}")
 	w.waitReady()
@@ -62,10 +63,10 @@ func (w *world) updateToBrokenImage(tag, code, message string) {
 	w.Expect(cause.Since.Time).To(BeTemporally("~", time.Now(), time.Minute))
 
 	w.WaitIdle(w.name)
-	calls := w.OperatorRequests(func() { time.Sleep(quietPeriod) }) // restarts go on meanwhile
+	calls := w.OperatorRequestsWithin(quietPeriod) // containers keep restarting
 	w.Expect(len(calls.Writes())).To(BeNumerically("<=", 2), "%s", calls.Count())
-	w.Expect(w.app().Status.Causes).To(Equal([]appsapi.Cause{cause}), "the same cause says the same, since the same time")
-	w.Expect(w.podNames("shop/web:1")).To(ConsistOf(oldPods), "the old pods serve until the new ones do")
+	w.Expect(w.app().Status.Causes).To(Equal([]appsapi.Cause{cause}), "the cause and its time do not change")
+	w.Expect(w.podNames("shop/web:1")).To(ConsistOf(oldPods), "the old pods serve until the new ones are ready")
 	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ComponentReady", "ComponentUpdated", "ComponentDegraded"))
 
 	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
@@ -74,7 +75,7 @@ func (w *world) updateToBrokenImage(tag, code, message string) {
 	w.expectSteadyState()
 }
 
-// podNames are the names of the pods that run an image.
+// podNames returns the names of the pods with an image.
 func (w *world) podNames(image string) []string {
 	w.Helper()
 	var list corev1.PodList

@@ -1,6 +1,8 @@
 package appservice_test
 
 import (
+	"testing"
+
 	. "github.com/onsi/gomega"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -11,22 +13,16 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-func init() {
-	stories["files"] = fileChangeRollsOut
-	stories["files that do not roll"] = fileChangeWithoutRollout
-	stories["an overlay that cannot be merged"] = invalidOverlay
-	stories["settings come and go"] = optionalChildren
-}
-
-// fileConfigMaps are the ConfigMaps of the application.
+// fileConfigMaps returns the ConfigMaps of the application.
 func (w *world) fileConfigMaps() []corev1.ConfigMap {
 	var list corev1.ConfigMapList
 	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS), client.MatchingLabels{"app.kubernetes.io/managed-by": "holdfast"})).To(Succeed())
 	return list.Items
 }
 
-// fileChangeRollsOut changes a file: pods are replaced, and the files of the old ones go after them.
-func fileChangeRollsOut(w *world) {
+// TestFileChangeRollsOut changes a file: pods are replaced, and the old ConfigMap is deleted after them.
+func TestFileChangeRollsOut(t *testing.T) {
+	w := newStory(t)
 	w.create(`{image: "shop/web:1", config: {files: [{path: /etc/app/app.yaml, content: one}]}}`)
 	w.waitReady()
 	before := w.fileConfigMaps()
@@ -39,12 +35,13 @@ func fileChangeRollsOut(w *world) {
 	w.Expect(w.fileConfigMaps()[0].UID).NotTo(Equal(before[0].UID))
 	w.Expect(w.replicaSets()).To(HaveLen(2))
 	w.Expect(w.Delete(w.Context(), &w.fileConfigMaps()[0])).To(Succeed())
-	w.Eventually(w.fileConfigMaps, "60s").Should(HaveLen(1), "it comes back")
+	w.Eventually(w.fileConfigMaps, "60s").Should(HaveLen(1), "it is recreated")
 	w.expectSteadyState()
 }
 
-// fileChangeWithoutRollout changes a file of pods that are to be left alone.
-func fileChangeWithoutRollout(w *world) {
+// TestFileChangeWithoutRollout changes a file with rollOnChange: false.
+func TestFileChangeWithoutRollout(t *testing.T) {
+	w := newStory(t)
 	w.create(`{image: "shop/web:1", config: {rollOnChange: false, files: [{path: /etc/app.yaml, content: one}]}}`)
 	w.waitReady()
 	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Config.Files[0].Content = "two" })
@@ -65,8 +62,9 @@ func rawExtension(content string) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(content)}
 }
 
-// invalidOverlay says something that no schema can refuse.
-func invalidOverlay(w *world) {
+// TestInvalidOverlayIsReported uses an overlay that the schema cannot reject.
+func TestInvalidOverlayIsReported(t *testing.T) {
+	w := newStory(t)
 	w.create(basicSpec)
 	w.waitReady()
 	calls := w.OperatorRequests(func() {
@@ -74,7 +72,7 @@ func invalidOverlay(w *world) {
 			s.PodTemplateOverlay = rawExtension(`{"spec":{"containers":[{"name":"app","securityContext":{"privileged":true}}]}}`)
 		})
 		w.Eventually(w.condition("Stalled"), "10s").Should(Equal("True/InvalidSpec: podTemplateOverlay sets spec.containers[0].securityContext, " +
-			"which it may not: security and serviceAccountName say what pods may do; remove it"))
+			"which is not allowed; remove it, and use the fields security and serviceAccountName"))
 		w.WaitIdle(w.name)
 	})
 	w.Expect(acceptedChildWrites(calls)).To(BeZero())
@@ -89,8 +87,9 @@ func invalidOverlay(w *world) {
 	w.expectSteadyState()
 }
 
-// optionalChildren switches everything that is a child of its own on and off.
-func optionalChildren(w *world) {
+// TestOptionalChildrenAreAddedAndRemoved enables and disables every optional child.
+func TestOptionalChildrenAreAddedAndRemoved(t *testing.T) {
+	w := newStory(t)
 	budget := func() any { return find(w, &policyv1.PodDisruptionBudget{ObjectMeta: w.objectMeta()}) }
 	autoscaler := func() any { return find(w, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: w.objectMeta()}) }
 	w.create(`{image: "shop/web:1", replicas: 1}`)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -15,40 +16,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// gcTimeout is how long the garbage collector may take: it learns of a new kind only
-// every half minute.
+// gcTimeout is the maximum time for garbage collection: the collector discovers new kinds every 30 s.
 const gcTimeout = 60 * time.Second
 
-func init() {
+func TestRecreateAfterDeletion(t *testing.T) {
+	w := newStory(t)
+	w.create(basicSpec)
+	w.waitReady()
+	before := []string{normalize(w, w.deployment()), normalize(w, w.service())}
+	for range 3 {
+		old := w.app().UID
+		w.Expect(w.Delete(w.Context(), w.app())).To(Succeed())
+		w.Eventually(func() bool { return w.app() == nil }, "60s", "1ms").Should(BeTrue())
+		w.Expect(w.create(basicSpec).UID).NotTo(Equal(old))
+		w.Eventually(w.condition("Ready"), gcTimeout, "100ms").Should(HavePrefix("True/"))
+		w.Expect([]string{normalize(w, w.deployment()), normalize(w, w.service())}).To(Equal(before))
+		w.Expect(metav1.IsControlledBy(w.deployment(), w.app())).To(BeTrue())
+	}
+	w.Expect(w.events()).NotTo(ContainElement("NameConflict"))
+	w.expectSteadyState()
+}
+
+func TestDeletionRemovesChildren(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
-		stories["delete: "+string(policy)] = func(w *world) {
+		t.Run(string(policy), func(t *testing.T) {
+			w := newStory(t)
 			w.create(basicSpec)
 			w.waitReady()
 			w.Expect(w.Delete(w.Context(), w.app(), client.PropagationPolicy(policy))).To(Succeed())
 			w.Eventually(w.remainingObjects, gcTimeout, "100ms").Should(BeEmpty())
 			w.Expect(w.app()).To(BeNil())
-		}
-	}
-	stories["delete: Orphan, and come back"] = orphanAndAdopt
-	stories["delete and create at once"] = func(w *world) {
-		w.create(basicSpec)
-		w.waitReady()
-		before := []string{normalize(w, w.deployment()), normalize(w, w.service())}
-		for range 3 {
-			old := w.app().UID
-			w.Expect(w.Delete(w.Context(), w.app())).To(Succeed())
-			w.Eventually(func() bool { return w.app() == nil }, "60s", "1ms").Should(BeTrue())
-			w.Expect(w.create(basicSpec).UID).NotTo(Equal(old))
-			w.Eventually(w.condition("Ready"), gcTimeout, "100ms").Should(HavePrefix("True/"))
-			w.Expect([]string{normalize(w, w.deployment()), normalize(w, w.service())}).To(Equal(before))
-			w.Expect(metav1.IsControlledBy(w.deployment(), w.app())).To(BeTrue())
-		}
-		w.Expect(w.events()).NotTo(ContainElement("NameConflict"))
-		w.expectSteadyState()
+		})
 	}
 }
 
-// remainingObjects is what of the application still exists.
+// remainingObjects returns the objects of the application that still exist.
 func (w *world) remainingObjects() []string {
 	var remaining []string
 	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.ServiceList{}, &corev1.PodList{}} {
@@ -60,10 +63,10 @@ func (w *world) remainingObjects() []string {
 	return remaining
 }
 
-// orphanAndAdopt deletes the AppService and keeps its children. A new one of the same name does
-// not just take them: they might be there for a reason. When their owner lets it, no pod
-// notices.
-func orphanAndAdopt(w *world) {
+// TestOrphanedChildrenAreAdopted deletes the AppService and keeps its children. A new AppService of the same name adopts
+// them only with the adopt annotation, without replacing pods.
+func TestOrphanedChildrenAreAdopted(t *testing.T) {
+	w := newStory(t)
 	w.create(basicSpec)
 	w.waitReady()
 	before := w.deployment()
@@ -74,7 +77,7 @@ func orphanAndAdopt(w *world) {
 
 	w.create(basicSpec)
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: Deployment " + w.NS +
-		`/web was left behind by another AppService "web", so it is left alone; delete it, choose another name, or hand it over: ` +
+		`/web was created by another AppService "web"; delete it, choose another name, or allow adoption: ` +
 		"kubectl annotate deployment web -n " + w.NS + " apps.holdfast.dev/adopt=true"))
 	for _, child := range w.children() {
 		edit(w, child, allowAdoption)
@@ -82,15 +85,14 @@ func orphanAndAdopt(w *world) {
 	w.waitReady()
 	after := w.deployment()
 	w.Expect(after.UID).To(Equal(before.UID))
-	w.Expect(w.replicaSets()).To(HaveLen(1), "pods were replaced")
+	w.Expect(w.replicaSets()).To(HaveLen(1), "no pods are replaced")
 	w.Expect(after.Spec.Template).To(Equal(before.Spec.Template))
 	w.Expect(metav1.IsControlledBy(w.service(), w.app())).To(BeTrue())
 	w.Eventually(w.events, "60s").Should(ContainElement("ComponentAdopted"))
 	w.expectSteadyState()
 }
 
-// normalize is what makes two children of the same spec alike: without what differs from
-// object to object, and from one application to the next.
+// normalize removes fields that differ between objects and applications with the same spec.
 func normalize(w *world, child client.Object) string {
 	w.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child.DeepCopyObject())

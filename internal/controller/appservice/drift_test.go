@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -19,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// fullSpec sets every field that a spec has, and runs no pods.
+// fullSpec sets every field of the spec, with zero replicas.
 const fullSpec = `
 image: shop/web:2@sha256:0123456789012345678901234567890123456789012345678901234567890123
 imagePullPolicy: Always
@@ -53,7 +54,7 @@ service: {type: LoadBalancer, annotations: {example.com/lb: internal}, sessionAf
 update: {maxSurge: 25%, maxUnavailable: 1, minReadySeconds: 5, progressDeadlineSeconds: 120, restartedAt: "2026-01-02T03:04:05Z"}
 security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000, readOnlyRootFilesystem: true}`
 
-// alternativeValues is what somebody could set a field to, where "the same with -x" is not legal.
+// alternativeValues are valid values of fields for which appending "-x" is not valid.
 var alternativeValues = map[string]any{
 	"apiVersion": "v2", "divisor": "1Mi", "fieldPath": "metadata.name", "resource": "limits.cpu",
 	"cpu": "20m", "memory": "256Mi", "maxSurge": "30%", "topologyKey": "example.com/rack",
@@ -61,8 +62,7 @@ var alternativeValues = map[string]any{
 	"example.com/gpu": "2", "spec.type": "NodePort", "seccompProfile.type": "Unconfined",
 }
 
-// rejectedChanges are the changes that nobody can make: the API server does not accept them, or
-// puts back by itself what was taken away.
+// rejectedChanges are the changes that the API server rejects or reverts.
 const rejectedChanges = `
 remove deployments.apps metadata.ownerReferences[ours].apiVersion
 remove deployments.apps metadata.ownerReferences[ours].kind
@@ -106,7 +106,7 @@ set deployments.apps spec.template.metadata.labels.app.kubernetes.io/managed-by 
 set deployments.apps spec.template.metadata.labels.apps.holdfast.dev/workload to deployment-first-x
 set deployments.apps spec.template.spec.containers[app].env[NODE].valueFrom.fieldRef.apiVersion to v2`
 
-// driftEdit is one change by somebody else.
+// driftEdit is one change by another client.
 type driftEdit struct {
 	resource string
 	field    field
@@ -133,7 +133,7 @@ func allDriftEdits(sent map[string]map[string]any) []driftEdit {
 	return all
 }
 
-// changedValue is another value for a field.
+// changedValue returns another value for a field.
 func changedValue(f field) any {
 	path := f.String()
 	for name, value := range alternativeValues {
@@ -151,41 +151,40 @@ func changedValue(f field) any {
 	case []any:
 		return append(slices.Clone(v), v[0])
 	}
-	panic(fmt.Sprintf("no other value for %s %T", path, f.want))
+	panic(fmt.Sprintf("no alternative value for %s %T", path, f.want))
 }
 
-func init() {
-	stories["drift of every field"] = func(w *world) {
-		calls := w.OperatorRequests(func() {
-			w.withName("first").create(fullSpec)
-			w.withName("first").waitApplied()
-			w.WaitIdle(w.name)
+func TestDriftOfEveryFieldIsRepaired(t *testing.T) {
+	w := newStory(t)
+	calls := w.OperatorRequests(func() {
+		w.withName("first").create(fullSpec)
+		w.withName("first").waitApplied()
+		w.WaitIdle(w.name)
+	})
+	all := allDriftEdits(w.withName("first").appliedConfigs(calls))
+	w.Expect(len(all)).To(BeNumerically(">", 200))
+	var failed []string
+	var waits []time.Duration
+	var mu sync.Mutex
+	limit := make(chan struct{}, 8)
+	var group sync.WaitGroup
+	// Five changes of a child are corrected at once, further ones are delayed.
+	for i, chunk := range slices.Collect(slices.Chunk(all, 5)) {
+		group.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			f, ws := w.withName(fmt.Sprintf("web-%d", i)).makeDriftEdits(chunk)
+			mu.Lock()
+			defer mu.Unlock()
+			failed, waits = append(failed, f...), append(waits, ws...)
 		})
-		all := allDriftEdits(w.withName("first").appliedConfigs(calls))
-		w.Expect(len(all)).To(BeNumerically(">", 200))
-		var failed []string
-		var waits []time.Duration
-		var mu sync.Mutex
-		limit := make(chan struct{}, 8)
-		var group sync.WaitGroup
-		// Five of a child in a row are repaired at once, more are held back.
-		for i, chunk := range slices.Collect(slices.Chunk(all, 5)) {
-			group.Go(func() {
-				limit <- struct{}{}
-				defer func() { <-limit }()
-				f, ws := w.withName(fmt.Sprintf("web-%d", i)).makeDriftEdits(chunk)
-				mu.Lock()
-				defer mu.Unlock()
-				failed, waits = append(failed, f...), append(waits, ws...)
-			})
-		}
-		group.Wait()
-		slices.Sort(failed)
-		w.Expect(strings.Join(failed, "\n")).To(Equal(strings.TrimSpace(rejectedChanges)))
-		slices.Sort(waits)
-		w.Logf("%d changes were repaired after %s, the slowest after %s", len(waits), waits[len(waits)/2], waits[len(waits)-1])
-		w.Expect(waits[len(waits)/2]).To(BeNumerically("<", 2*time.Second))
 	}
+	group.Wait()
+	slices.Sort(failed)
+	w.Expect(strings.Join(failed, "\n")).To(Equal(strings.TrimSpace(rejectedChanges)))
+	slices.Sort(waits)
+	w.Logf("%d changes were corrected, median %s, slowest %s", len(waits), waits[len(waits)/2], waits[len(waits)-1])
+	w.Expect(waits[len(waits)/2]).To(BeNumerically("<", 2*time.Second))
 }
 
 func (w *world) waitApplied() {
@@ -193,8 +192,8 @@ func (w *world) waitApplied() {
 	w.Eventually(w.condition("Applied"), "60s", "50ms").Should(Equal("True/Reconciled: The API server accepted every object"))
 }
 
-// makeDriftEdits makes changes one after the other and waits for the repair of each. It returns
-// those that could not be made, and how long the repair of the others took.
+// makeDriftEdits makes changes one after the other and waits for their correction. It returns the failed ones and the
+// delays of the corrections.
 func (w *world) makeDriftEdits(all []driftEdit) (failed []string, delays []time.Duration) {
 	w.create(fullSpec)
 	w.waitApplied()
@@ -213,14 +212,13 @@ func (w *world) makeDriftEdits(all []driftEdit) (failed []string, delays []time.
 	})
 	delays = repairDelays(requests.Where(func(e *audit.Event) bool { return e.ObjectRef.Name == w.name }))
 	if len(delays) != acceptedEdits {
-		w.Errorf("%d changes, %d repairs: %v\n%s", acceptedEdits, len(delays), all, requests.Writes().Count())
+		w.Errorf("got %d changes and %d corrections: %v\n%s", acceptedEdits, len(delays), all, requests.Writes().Count())
 	}
 	return failed, delays
 }
 
-// repairDelays returns how long each accepted write of the operator to a child came after the
-// last write of somebody else. The API server's own clock and order are what counts: the
-// machine may be so busy that a test sees both late.
+// repairDelays returns the delay of each accepted write of the operator to a child after the last write of another
+// client. It uses the time and order of the API server, because a test on a busy machine may observe both late.
 func repairDelays(requests audit.Events) []time.Duration {
 	var delays []time.Duration
 	var changed time.Time
@@ -236,7 +234,7 @@ func repairDelays(requests audit.Events) []time.Duration {
 	return delays
 }
 
-// withOwnUID puts the UID of this AppService in place of the one whose configuration was read.
+// withOwnUID replaces the UID in a path with that of this AppService.
 func (w *world) withOwnUID(path []any) []any {
 	path = slices.Clone(path)
 	for i, step := range path {
@@ -252,7 +250,7 @@ var gvkByResource = map[string]schema.GroupVersionKind{
 	"services":         {Version: "v1", Kind: "Service"},
 }
 
-// makeDriftEdit makes one change and waits for its repair.
+// makeDriftEdit makes one change and waits for its correction.
 func (w *world) makeDriftEdit(d driftEdit) error {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvkByResource[d.resource])
@@ -261,7 +259,7 @@ func (w *world) makeDriftEdit(d driftEdit) error {
 		w.Expect(w.Get(w.Context(), client.ObjectKey{Namespace: w.NS, Name: w.name}, obj)).To(Succeed())
 		before = d.field.valueIn(obj.DeepCopy().Object)
 		if !d.field.setIn(obj.Object, d.value) {
-			return fmt.Errorf("is %v already", before)
+			return fmt.Errorf("already is %v", before)
 		}
 		err := w.Update(w.Context(), obj, client.FieldOwner("kubectl-edit"))
 		if apierrors.IsConflict(err) {
@@ -273,7 +271,7 @@ func (w *world) makeDriftEdit(d driftEdit) error {
 		break
 	}
 	if fmt.Sprint(d.field.valueIn(obj.Object)) == fmt.Sprint(before) {
-		return errors.New("made no difference")
+		return errors.New("changed nothing")
 	}
 	w.Eventually(func() any {
 		w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
@@ -282,8 +280,7 @@ func (w *world) makeDriftEdit(d driftEdit) error {
 	return nil
 }
 
-// ownedFields leaves of an element of a list what we said about it: the API server gives a port
-// that comes back another number on the nodes.
+// ownedFields reduces a list element to the applied fields: a recreated port gets a new node port.
 func ownedFields(element, applied any) any {
 	o, ok := applied.(map[string]any)
 	if !ok {

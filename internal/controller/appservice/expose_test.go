@@ -2,6 +2,7 @@ package appservice_test
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -14,10 +15,6 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/gatewayapi"
 )
-
-func init() {
-	stories["expose"] = exposeThroughGateway
-}
 
 const gatewaySpec = `
 image: shop/web:1
@@ -36,19 +33,20 @@ func (w *world) httpRoute() *unstructured.Unstructured {
 	return u
 }
 
-// exposeThroughGateway tells of a service behind a Gateway in a cluster that gets to know Gateways later,
-// and forgets them again. The test plays the controller of the Gateway.
-func exposeThroughGateway(w *world) {
-	unknown := fmt.Sprintf("False/ApplyFailed: HTTPRoute %s/web cannot be created, because the cluster does not know the kind HTTPRoute of "+
+// TestExposeThroughGateway exposes a service through a Gateway in a cluster in which the Gateway API is installed later
+// and then removed. The test simulates the Gateway controller.
+func TestExposeThroughGateway(t *testing.T) {
+	w := newStory(t)
+	unknown := fmt.Sprintf("False/ApplyFailed: HTTPRoute %s/web cannot be created because the cluster does not serve kind HTTPRoute of "+
 		"gateway.networking.k8s.io/v1; install the Gateway API, or use expose.ingressClassName instead of expose.gatewayRef", w.NS)
 	w.create(gatewaySpec)
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(unknown))
-	w.Expect(w.service()).NotTo(BeNil(), "everything else is there")
+	w.Expect(w.service()).NotTo(BeNil(), "other children exist")
 
 	crds, err := w.Plane.InstallCRDs(gatewayapi.HTTPRouteCRD(w.T))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(fmt.Sprintf(
-		"False/Progressing: HTTPRoute %s/web waits for Gateway infra/public to accept it; see whether that Gateway exists and has a controller", w.NS)))
+		"False/Progressing: HTTPRoute %s/web waits for Gateway infra/public to accept it; check that the Gateway exists and has a controller", w.NS)))
 	w.setRouteStatus("Accepted", "False", "NotAllowedByListeners")
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(fmt.Sprintf(
 		"False/ComponentDegraded: HTTPRoute %s/web is not attached to Gateway infra/public: NotAllowedByListeners", w.NS)))
@@ -62,7 +60,7 @@ func exposeThroughGateway(w *world) {
 	w.Eventually(func() []string {
 		hosts, _, _ := unstructured.NestedStringSlice(w.httpRoute().Object, "spec", "hostnames")
 		return hosts
-	}, "60s").Should(Equal([]string{"shop.example.com"}), "drift is repaired")
+	}, "60s").Should(Equal([]string{"shop.example.com"}), "drift is corrected")
 	w.setRouteStatus("Accepted", "True", "Accepted")
 	w.waitReady()
 	w.WaitIdle(w.name)
@@ -80,7 +78,7 @@ func exposeThroughGateway(w *world) {
 	w.deleteAndRestoreCRD(crds, unknown)
 }
 
-// deleteAndRestoreCRD takes the kind away, and gives it back.
+// deleteAndRestoreCRD deletes the CRD and installs it again.
 func (w *world) deleteAndRestoreCRD(crds []*apiextensionsv1.CustomResourceDefinition, unknown string) {
 	w.Helper()
 	crd := &unstructured.Unstructured{}
@@ -89,7 +87,7 @@ func (w *world) deleteAndRestoreCRD(crds []*apiextensionsv1.CustomResourceDefini
 	crd.SetName(crds[0].Name)
 	w.Expect(w.Delete(w.Context(), crd)).To(Succeed())
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(unknown))
-	calls := w.OperatorRequests(func() { time.Sleep(5 * time.Second) }) // nothing must happen
+	calls := w.OperatorRequestsWithin(5 * time.Second)
 	w.Expect(acceptedChildWrites(calls)+len(calls.Of("appservices.apps.holdfast.dev").Writes())).To(BeZero(), "%s", calls.Count())
 	w.Eventually(func() error {
 		_, err := w.Plane.InstallCRDs(gatewayapi.HTTPRouteCRD(w.T))
@@ -101,13 +99,13 @@ func (w *world) deleteAndRestoreCRD(crds []*apiextensionsv1.CustomResourceDefini
 	w.expectSteadyState()
 }
 
-// setRouteStatus writes what the controller of a Gateway thinks of the route.
+// setRouteStatus sets a condition of the route, as a Gateway controller does.
 func (w *world) setRouteStatus(condition, status, reason string) {
 	w.Helper()
 	w.Eventually(func() error {
 		route := w.httpRoute()
 		if route == nil {
-			return fmt.Errorf("there is no route")
+			return fmt.Errorf("no HTTPRoute")
 		}
 		refs, _, _ := unstructured.NestedSlice(route.Object, "spec", "parentRefs")
 		newCondition := func(kind, status, reason string) any {

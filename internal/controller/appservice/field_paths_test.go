@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// field is a field that we hold in a child, and what it should be. Its path is made of
-// names, and of keys where it enters an element of a list.
+// field is an applied field of a child with its expected value. Its path consists of names, and of keys for list
+// elements.
 type field struct {
 	path []any
 	want any
@@ -28,7 +28,7 @@ func (f field) String() string {
 		case string:
 			b.WriteString("." + s)
 		case elementKeys:
-			if s["uid"] != nil { // differs from run to run
+			if s["uid"] != nil { // differs between runs
 				b.WriteString("[ours]")
 				continue
 			}
@@ -42,7 +42,7 @@ func (f field) String() string {
 	return b.String()[1:]
 }
 
-// listMapKeys are the keys of the lists in which we hold elements, not the whole.
+// listMapKeys are the keys of the lists of which Holdfast owns single elements.
 var listMapKeys = map[string][]string{
 	"containers": {"name"}, "env": {"name"}, "imagePullSecrets": {"name"}, "ownerReferences": {"uid"},
 	"topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"},
@@ -58,8 +58,8 @@ func keysForList(name string, element map[string]any) []string {
 	return []string{"port", "protocol"}
 }
 
-// fieldsOf returns the fields of an apply configuration that somebody could change: all
-// that are no key, and every element of a list.
+// fieldsOf returns the fields of an apply configuration that another client could change: all fields except keys, and
+// every list element.
 func fieldsOf(config map[string]any) []field {
 	delete(config, "apiVersion")
 	delete(config, "kind")
@@ -102,7 +102,6 @@ func walk(path []any, name string, value any, keys []string) []field {
 	return []field{{path, value}}
 }
 
-// valueIn returns the field in an object, or nil.
 func (f field) valueIn(object map[string]any) any {
 	var current any = object
 	for _, step := range f.path {
@@ -116,8 +115,7 @@ func (f field) valueIn(object map[string]any) any {
 	return current
 }
 
-// setIn replaces the field in an object, or removes it when value is nil. It says whether
-// that made a difference.
+// setIn replaces the field in an object, or removes it when value is nil. It reports whether the object changed.
 func (f field) setIn(object map[string]any, value any) bool {
 	parent := field{path: f.path[:len(f.path)-1]}
 	switch s := f.path[len(f.path)-1].(type) {
@@ -142,8 +140,7 @@ func (f field) setIn(object map[string]any, value any) bool {
 	return false
 }
 
-// includes says whether a field has what is wanted; of an element of a list, that is all
-// that we have said about it.
+// includes reports whether a field has the expected value; a list element may have additional fields.
 func includes(got, want any) bool {
 	w, ok := want.(map[string]any)
 	if !ok {
@@ -152,7 +149,7 @@ func includes(got, want any) bool {
 	g := asMap(got)
 	for k, v := range w {
 		if list, ok := v.([]any); ok && len(list) > 0 && len(keysForList(k, asMap(list[0]))) > 0 {
-			continue // its elements are fields of their own
+			continue // its elements are separate fields
 		}
 		if !includes(g[k], v) {
 			return false
@@ -185,8 +182,7 @@ func isElement(e any, keys elementKeys) bool {
 	return true
 }
 
-// appliedConfigs returns the apply configurations that the operator sent for this AppService, the
-// last of each resource.
+// appliedConfigs returns the last apply configuration of each resource that the operator sent for this AppService.
 func (w *world) appliedConfigs(calls audit.Events) map[string]map[string]any {
 	w.Helper()
 	bodies := map[string]map[string]any{}

@@ -2,6 +2,7 @@ package appservice_test
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -14,40 +15,34 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-func init() {
-	stories["zero replicas"] = func(w *world) {
-		w.create(`{image: "shop/web:1", replicas: 0}`)
-		w.waitReady()
-		w.Expect(w.app().Status.ReplicasReady).To(Equal("0/0"))
-		w.expectSteadyState()
-	}
-	stories["scale"] = scale
-	stories["the live count is kept"] = liveReplicasKept
-	stories["ports go and come"] = removeAndRestorePorts
-	stories["suspend and resume"] = suspendAndResume
-	stories["service types"] = serviceTypes
-	stories["session affinity"] = func(w *world) {
-		w.create(basicSpec + "\nservice: {sessionAffinity: ClientIP}")
-		w.waitReady()
-		for _, affinity := range []corev1.ServiceAffinity{corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP, ""} {
-			w.editSpec(func(s *appsapi.AppServiceSpec) { s.Service.SessionAffinity = affinity })
-			w.waitReady()
-		}
-		w.Expect(w.service().Spec.SessionAffinity).To(Equal(corev1.ServiceAffinityNone))
-		w.expectSteadyState()
-	}
-	stories["a child is annotated"] = foreignAnnotationIsNoChange
-	stories["what is unset goes"] = unsetFieldsAreRemoved
+func TestZeroReplicasAreReady(t *testing.T) {
+	w := newStory(t)
+	w.create(`{image: "shop/web:1", replicas: 0}`)
+	w.waitReady()
+	w.Expect(w.app().Status.ReplicasReady).To(Equal("0/0"))
+	w.expectSteadyState()
 }
 
-// editSpec edits the spec of the AppService.
+func TestSessionAffinity(t *testing.T) {
+	w := newStory(t)
+	w.create(basicSpec + "\nservice: {sessionAffinity: ClientIP}")
+	w.waitReady()
+	for _, affinity := range []corev1.ServiceAffinity{corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP, ""} {
+		w.editSpec(func(s *appsapi.AppServiceSpec) { s.Service.SessionAffinity = affinity })
+		w.waitReady()
+	}
+	w.Expect(w.service().Spec.SessionAffinity).To(Equal(corev1.ServiceAffinityNone))
+	w.expectSteadyState()
+}
+
 func (w *world) editSpec(editSpec func(*appsapi.AppServiceSpec)) {
 	w.Helper()
 	edit(w, &appsapi.AppService{ObjectMeta: w.objectMeta()}, func(a *appsapi.AppService) { editSpec(&a.Spec) })
 }
 
-// scale changes the count in the spec, and as `kubectl scale` and an autoscaler do.
-func scale(w *world) {
+// TestScale changes the replicas in the spec, and as kubectl scale and an autoscaler do.
+func TestScale(t *testing.T) {
+	w := newStory(t)
 	w.create(basicSpec)
 	w.waitReady()
 	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Replicas = new(int32(3)) })
@@ -62,13 +57,13 @@ func scale(w *world) {
 	w.Expect(w.SubResource("scale").Get(w.Context(), w.app(), &now)).To(Succeed())
 	w.Expect(now.Status.Replicas).To(BeEquivalentTo(1))
 	w.Expect(now.Status.Selector).To(Equal("app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web"))
-	w.Expect(w.deployment().Generation).To(BeEquivalentTo(3), "one write for each count")
+	w.Expect(w.deployment().Generation).To(BeEquivalentTo(3), "one write for each replica count")
 	w.expectSteadyState()
 }
 
-// liveReplicasKept leaves the count to others whenever the spec does not say one, and never lets
-// it fall in between.
-func liveReplicasKept(w *world) {
+// TestLiveReplicasAreKept keeps the live replica count whenever the spec does not set one.
+func TestLiveReplicasAreKept(t *testing.T) {
+	w := newStory(t)
 	counts := w.startWatcher()
 	w.create(`{image: "shop/web:1"}`)
 	w.waitReady()
@@ -99,16 +94,17 @@ func liveReplicasKept(w *world) {
 	w.expectSteadyState()
 }
 
-// waitReadyPods waits until so many are ready, and the status says so: it follows, and until it has, the
-// operator is not at rest.
+// waitReadyPods waits for the number of ready pods in the Deployment and in the status, after which the operator is
+// idle.
 func (w *world) waitReadyPods(n int32) {
 	w.Helper()
 	w.Eventually(func() int32 { return w.deployment().Status.ReadyReplicas }, "60s", "50ms").Should(Equal(n))
 	w.Eventually(func() string { return w.app().Status.ReplicasReady }, "60s", "50ms").Should(Equal(fmt.Sprintf("%d/%d", n, n)))
 }
 
-// removeAndRestorePorts takes the Service away and brings it back.
-func removeAndRestorePorts(w *world) {
+// TestRemoveAndRestorePorts deletes and recreates the Service.
+func TestRemoveAndRestorePorts(t *testing.T) {
+	w := newStory(t)
 	w.create(basicSpec)
 	w.waitReady()
 	ports := w.app().Spec.Ports
@@ -129,7 +125,7 @@ func removeAndRestorePorts(w *world) {
 	w.Expect(w.app().Status.Endpoints).To(HaveLen(1))
 	w.expectSteadyState()
 
-	// One that its owner wants to keep stays, and comes back under our care.
+	// A Service that its owner keeps stays, and is managed again later.
 	uid := w.service().UID
 	edit(w, w.service(), func(s *corev1.Service) { s.Annotations["apps.holdfast.dev/prune"] = "disabled" })
 	w.editSpec(func(s *appsapi.AppServiceSpec) { s.Ports = nil })
@@ -139,23 +135,23 @@ func removeAndRestorePorts(w *world) {
 	w.expectSteadyState()
 }
 
-// suspendAndResume keeps our hands off: not one write to a child, whatever happens.
-func suspendAndResume(w *world) {
+// TestSuspendAndResume checks that nothing is written to children while suspended.
+func TestSuspendAndResume(t *testing.T) {
+	w := newStory(t)
 	w.create(basicSpec)
 	w.waitReady()
 	w.WaitIdle(w.name)
-	calls := w.OperatorRequests(func() {
+	calls := w.OperatorRequestsWithin(time.Second, func() {
 		w.editSpec(func(s *appsapi.AppServiceSpec) { s.Suspend = true })
-		w.Eventually(w.condition("Ready"), "60s").Should(Equal("True/Suspended: Runs on as it is; while suspended nothing is repaired or updated"))
+		w.Eventually(w.condition("Ready"), "60s").Should(Equal("True/Suspended: Suspended: running unchanged; drift is not corrected and updates are not applied"))
 		edit(w, w.deployment(), func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(3)) })
 		w.waitReadyPods(3)
 		w.Expect(w.Delete(w.Context(), w.service())).To(Succeed())
 		w.Eventually(w.condition("Ready"), "60s").Should(HavePrefix("False/Suspended"))
 		w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = "shop/web:2" })
-		w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/Suspended: Changes of the spec wait until it is no longer suspended"))
+		w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/Suspended: Spec changes are pending; resume to apply them"))
 		w.Expect(w.condition("Applied")()).To(HavePrefix("False/Suspended"))
 		w.Expect(w.condition("Reconciling")()).To(Equal("none"))
-		time.Sleep(time.Second) // nothing must happen
 	})
 	w.Expect(len(calls.Of("deployments.apps", "services"))).To(BeZero(), "%s", calls.Count())
 	w.Expect(w.service()).To(BeNil())
@@ -167,17 +163,31 @@ func suspendAndResume(w *world) {
 	w.expectSteadyState()
 }
 
-// serviceTypes changes how the Service is reached; its address stays.
-func serviceTypes(w *world) {
+// TestServiceTypes changes the type of the Service; its cluster IP stays. Load balancer fields set by an administrator
+// are invalid for another type: the administrator must remove them, or permit the operator to.
+func TestServiceTypes(t *testing.T) {
+	w := newStory(t)
 	w.create(basicSpec)
 	w.waitReady()
 	address := w.service().Spec.ClusterIP
+	resolveConflict := map[appsapi.ServiceType]func(*corev1.Service){
+		"ClusterIP": func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = nil },
+		"NodePort": func(s *corev1.Service) {
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, appsapi.DefaultKeys.TakeOwnership, "true")
+		},
+	}
+	previous := appsapi.ServiceType("")
 	for _, kind := range []appsapi.ServiceType{"NodePort", "LoadBalancer", "ClusterIP", "LoadBalancer", "NodePort", ""} {
 		w.editSpec(func(s *appsapi.AppServiceSpec) { s.Service.Type = kind })
+		if previous == "LoadBalancer" {
+			w.Eventually(w.condition("Ready"), "60s").Should(HavePrefix(
+				fmt.Sprintf("False/FieldConflict: Service %s/web: field spec.loadBalancerSourceRanges is set by field manager ", w.NS)))
+			edit(w, w.service(), resolveConflict[kind])
+		}
+		previous = kind
 		if kind == "LoadBalancer" {
 			w.Eventually(w.condition("Ready"), "60s").Should(Equal(
-				fmt.Sprintf("False/Progressing: Service %s/web waits for an address from the load balancer", w.NS)))
-			// What an administrator adds there is not legal on another type.
+				fmt.Sprintf("False/Progressing: Service %s/web waits for a load balancer address", w.NS)))
 			edit(w, w.service(), func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.0/24"} })
 			s := w.service()
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
@@ -189,14 +199,15 @@ func serviceTypes(w *world) {
 			kind = "ClusterIP"
 		}
 		w.Expect(string(s.Spec.Type)).To(Equal(string(kind)))
+		w.Expect(s.Spec.LoadBalancerSourceRanges == nil).To(Equal(kind != "LoadBalancer"))
 		w.Expect(s.Spec.ClusterIP).To(Equal(address))
 	}
 	w.expectSteadyState()
 }
 
-// unsetFieldsAreRemoved sets everything and then nothing: the end is the same as if it had
-// never been set.
-func unsetFieldsAreRemoved(w *world) {
+// TestUnsetFieldsAreRemoved sets all fields and then none: the result is the same as if they had never been set.
+func TestUnsetFieldsAreRemoved(t *testing.T) {
+	w := newStory(t)
 	fresh, changed := w.withName("fresh"), w.withName("changed")
 	const minimalSpec = `{image: "shop/web:1", replicas: 0, ports: [{name: http, port: 80}]}`
 	fresh.create(minimalSpec)
@@ -212,10 +223,10 @@ func unsetFieldsAreRemoved(w *world) {
 	changed.expectSteadyState()
 }
 
-// foreignAnnotationIsNoChange annotates the Deployment as people and tools do. Kubernetes counts that as a
-// new generation, which its controller has to see: no reason for us to write to a child,
-// and no pod is replaced.
-func foreignAnnotationIsNoChange(w *world) {
+// TestForeignAnnotationIsNoChange annotates the Deployment. Kubernetes increases the generation, which the Deployment
+// controller must observe. The operator must not write children, and no pod is replaced.
+func TestForeignAnnotationIsNoChange(t *testing.T) {
+	w := newStory(t)
 	w.create(basicSpec)
 	w.waitReady()
 	w.WaitIdle(w.name)

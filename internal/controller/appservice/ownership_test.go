@@ -2,7 +2,9 @@ package appservice_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -14,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// foreignObjects objects have the name of a child and are somebody else's.
+// foreignObjects are objects of another owner with the name of a child.
 var foreignObjects = map[string]func(*world) client.Object{
 	"Deployment": func(w *world) client.Object {
 		d := &appsv1.Deployment{}
@@ -41,33 +43,32 @@ func (w *world) decode(text string, into any) {
 	w.Expect(yaml.UnmarshalStrict([]byte(text), into)).To(Succeed())
 }
 
-// foreignOwners are the ways in which such an object can be somebody else's, and what is said
-// about it.
+// foreignOwners are the possible owners of such an object, with the expected message.
 var foreignOwners = map[string]struct {
 	mark func(*world, client.Object)
 	says string
 }{
-	"nobody's": {
+	"no owner": {
 		mark: func(*world, client.Object) {},
-		says: "exists and is not Holdfast's, so it is left alone; delete it, choose another name, or hand it over: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
+		says: "exists and is not managed by Holdfast; delete it, choose another name, or allow adoption: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
 	},
-	"another controller's": {
+	"another controller": {
 		mark: setConfigMapOwner,
-		says: `belongs to ConfigMap "theirs" and is left alone; rename AppService "web", or that one`,
+		says: `is controlled by ConfigMap "theirs"; rename that object or AppService "web"`,
 	},
-	// Our caches select on the label, so these are seen without a read.
-	"nobody's with our label": {
+	// The cache selects on the label, so these are observed without a live read.
+	"no owner, with the Holdfast label": {
 		mark: func(_ *world, obj client.Object) {
 			obj.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "holdfast"})
 		},
-		says: "exists and is not Holdfast's, so it is left alone; delete it, choose another name, or hand it over: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
+		says: "exists and is not managed by Holdfast; delete it, choose another name, or allow adoption: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
 	},
-	"another controller's with our label": {
+	"another controller, with the Holdfast label": {
 		mark: func(w *world, obj client.Object) {
 			setConfigMapOwner(w, obj)
 			obj.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "holdfast"})
 		},
-		says: `belongs to ConfigMap "theirs" and is left alone; rename AppService "web", or that one`,
+		says: `is controlled by ConfigMap "theirs"; rename that object or AppService "web"`,
 	},
 }
 
@@ -77,19 +78,31 @@ func setConfigMapOwner(w *world, obj client.Object) {
 	obj.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))})
 }
 
-func init() {
+func TestForeignObjectIsNameConflict(t *testing.T) {
+	t.Parallel()
 	for kind := range foreignObjects {
 		for owner := range foreignOwners {
-			stories[fmt.Sprintf("foreign %s, %s", kind, owner)] = func(w *world) { w.reportsNameConflict(kind, owner) }
+			t.Run(kind+", "+owner, func(t *testing.T) { newStory(t).reportsNameConflict(kind, owner) })
 		}
-		stories["foreign "+kind+" in a race"] = func(w *world) { w.raceWithForeignObject(kind) }
-		stories["foreign "+kind+" takes the place of a child"] = func(w *world) { w.foreignObjectReplacesChild(kind) }
 	}
 }
 
-// reportsNameConflict tells of a foreign object that was there first: it stays as it is, the status
-// says whose it is and what to do, the other child runs, and when the object goes the
-// application comes up.
+func TestCreationRacesWithForeignObject(t *testing.T) {
+	t.Parallel()
+	for kind := range foreignObjects {
+		t.Run(kind, func(t *testing.T) { newStory(t).raceWithForeignObject(kind) })
+	}
+}
+
+func TestForeignObjectReplacesChild(t *testing.T) {
+	t.Parallel()
+	for kind := range foreignObjects {
+		t.Run(kind, func(t *testing.T) { newStory(t).foreignObjectReplacesChild(kind) })
+	}
+}
+
+// reportsNameConflict creates a foreign object first: it is not changed, the status names its owner and the resolution,
+// the other child is created, and once the object is deleted the application becomes ready.
 func (w *world) reportsNameConflict(kind, owner string) {
 	foreignObj := foreignObjects[kind](w)
 	foreignOwners[owner].mark(w, foreignObj)
@@ -99,7 +112,7 @@ func (w *world) reportsNameConflict(kind, owner string) {
 
 	w.create(basicSpec)
 	message := foreignOwners[owner].says
-	if owner == "nobody's" || owner == "nobody's with our label" {
+	if owner == "no owner" || owner == "no owner, with the Holdfast label" {
 		message = fmt.Sprintf(message, map[string]string{"Deployment": "deployment", "Service": "service"}[kind], w.NS)
 	}
 	want := fmt.Sprintf("False/NameConflict: %s %s/web %s", kind, w.NS, message)
@@ -109,21 +122,21 @@ func (w *world) reportsNameConflict(kind, owner string) {
 	w.expectOtherChildApplied(kind)
 
 	w.WaitIdle(w.name)
-	calls := w.OperatorRequests(func() { time.Sleep(quietPeriod) }) // in the long run more than between two looks
+	calls := w.OperatorRequestsWithin(quietPeriod) // may include a periodic check
 	w.Expect(len(calls.Writes())).To(BeZero(), "writes in a conflict:\n%s", calls.Writes().Count())
-	w.Expect(len(calls)).To(BeNumerically("<=", 2), "looks in a conflict:\n%s", calls.Count())
+	w.Expect(len(calls)).To(BeNumerically("<=", 2), "requests in a conflict:\n%s", calls.Count())
 	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "NameConflict"))
 	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(foreignObj), foreignObj)).To(Succeed())
 	w.Expect(foreignObj.GetUID()).To(Equal(uid))
 	w.Expect(foreignObj.GetResourceVersion()).To(Equal(version), "the foreign object was written")
 	w.Expect(w.app().Status.Selector).To(Equal("app.kubernetes.io/managed-by=holdfast,apps.holdfast.dev/workload=deployment-web"),
-		"the selector of foreign pods is nothing that an autoscaler of ours may read")
+		"the selector of foreign pods must not be in the status")
 	if kind == "Deployment" {
 		w.Expect(w.app().Status.Replicas).To(BeZero(), "pods of a foreign Deployment were counted")
 	}
 
 	w.Expect(w.Delete(w.Context(), foreignObj)).To(Succeed())
-	// No watch of ours shows that: it is looked at every 15 to 20 s.
+	// No watch covers the foreign object: the operator checks it every 15 to 20 s.
 	w.Eventually(func() bool {
 		err := w.Get(w.Context(), client.ObjectKeyFromObject(foreignObj), foreignObj)
 		return err == nil && foreignObj.GetUID() != uid && metav1.IsControlledBy(foreignObj, w.app())
@@ -131,23 +144,24 @@ func (w *world) reportsNameConflict(kind, owner string) {
 	w.expectSteadyState()
 }
 
-// waitStable waits until the controllers of Kubernetes have written the status of a
-// foreign object for the last time.
+// waitStable waits until Kubernetes controllers have written the final status of a foreign object.
 func (w *world) waitStable(obj client.Object) {
 	w.Helper()
 	d, ok := obj.(*appsv1.Deployment)
 	if !ok {
 		return
 	}
-	w.Eventually(func() int32 {
+	// This reason is written together with the final counts.
+	w.Eventually(func() bool {
 		w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(d), d)).To(Succeed())
-		return d.Status.AvailableReplicas
-	}, "60s", "50ms").Should(BeNumerically("==", *d.Spec.Replicas))
-	time.Sleep(200 * time.Millisecond) // the last condition may follow
-	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(d), d)).To(Succeed())
+		return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+			return c.Type == appsv1.DeploymentProgressing && c.Reason == "NewReplicaSetAvailable"
+		})
+	}, "60s", "50ms").Should(BeTrue())
+	w.Expect(d.Status.AvailableReplicas).To(Equal(*d.Spec.Replicas))
 }
 
-// expectOtherChildApplied says that a conflict of one child does not hold up the other.
+// expectOtherChildApplied checks that a conflict of one child does not affect the other.
 func (w *world) expectOtherChildApplied(kind string) {
 	w.Helper()
 	var other client.Object = w.service()
@@ -158,8 +172,8 @@ func (w *world) expectOtherChildApplied(kind string) {
 	w.waitStable(other)
 }
 
-// raceWithForeignObject creates the foreign object at many moments around the creation of the
-// application: whoever was first keeps the name.
+// raceWithForeignObject creates the foreign object at different times around the creation of the application: the first
+// one keeps the name.
 func (w *world) raceWithForeignObject(kind string) {
 	const tries = 24
 	var group sync.WaitGroup
@@ -174,15 +188,14 @@ func (w *world) raceWithForeignObject(kind string) {
 				return
 			}
 			w.create(basicSpec)
-			time.Sleep(time.Duration(i) * time.Millisecond)
+			time.Sleep(time.Duration(i) * time.Millisecond) // offset in the race
 			w.expectForeignObjectKept(kind, foreignObj, w.Create(w.Context(), foreignObj))
 		})
 	}
 	group.Wait()
 }
 
-// expectForeignObjectKept checks the outcome of a race, which err tells: nil means that the foreign
-// object was first.
+// expectForeignObjectKept checks the outcome of a race; err is nil if the foreign object was first.
 func (w *world) expectForeignObjectKept(kind string, foreignObj client.Object, err error) {
 	w.Helper()
 	if apierrors.IsAlreadyExists(err) {
@@ -201,8 +214,8 @@ func (w *world) expectForeignObjectKept(kind string, foreignObj client.Object, e
 	}
 }
 
-// foreignObjectReplacesChild deletes a child and puts a foreign object in its place before the operator
-// can: what is known about the old one must not be used against the new one.
+// foreignObjectReplacesChild deletes a child and creates a foreign object in its place before the operator can: cached
+// knowledge about the old object must not be applied to the new one.
 func (w *world) foreignObjectReplacesChild(kind string) {
 	w.create(basicSpec)
 	w.waitReady()
@@ -215,7 +228,7 @@ func (w *world) foreignObjectReplacesChild(kind string) {
 			continue
 		}
 		w.Expect(w.Delete(w.Context(), foreignObj)).To(Succeed())
-		w.Touch(w.appAndChildren()...) // otherwise it is only looked at now and then
+		w.Touch(w.appAndChildren()...) // otherwise it is only checked periodically
 		w.waitReady()
 	}
 	w.expectSteadyState()

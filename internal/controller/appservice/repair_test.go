@@ -2,20 +2,20 @@ package appservice_test
 
 import (
 	"strings"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// holdfastLabelKeys are the keys of our labels, wherever they are.
+// holdfastLabelKeys returns the keys of Holdfast labels.
 func holdfastLabelKeys(labels map[string]string) []string {
 	var keys []string
 	for k := range labels {
@@ -26,7 +26,7 @@ func holdfastLabelKeys(labels map[string]string) []string {
 	return keys
 }
 
-// driftMutations is what people do to a child with an editor.
+// driftMutations are typical manual changes of a child.
 var driftMutations = map[string]func(client.Object){
 	"owner stripped":     func(o client.Object) { o.SetOwnerReferences(nil) },
 	"labels removed":     func(o client.Object) { o.SetLabels(nil) },
@@ -38,38 +38,40 @@ var driftMutations = map[string]func(client.Object){
 	},
 }
 
-func init() {
+func TestDeletedChildIsRecreated(t *testing.T) {
+	w := newStory(t)
+	w.create(basicSpec)
+	w.waitReady()
+	for _, child := range w.children() {
+		uid := child.GetUID()
+		calls := w.OperatorRequests(func() {
+			w.Expect(w.Delete(w.Context(), child)).To(Succeed())
+			w.Eventually(func() bool {
+				err := w.Get(w.Context(), client.ObjectKeyFromObject(child), child)
+				return err == nil && child.GetUID() != uid
+			}, "60s", "20ms").Should(BeTrue())
+			w.waitReady()
+			w.WaitIdle(w.name)
+		})
+		w.Expect(acceptedChildWrites(calls)).To(Equal(1), "%s", calls.Count())
+	}
+	w.expectSteadyState()
+}
+
+func TestRenamedContainerIsRepaired(t *testing.T) {
+	w := newStory(t)
+	w.create(basicSpec)
+	w.waitReady()
+	d := &appsv1.Deployment{ObjectMeta: w.objectMeta()}
+	edit(w, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Name = "theirs" })
+	w.Eventually(func() []string { return containerNames(w.deployment()) }, "60s").Should(ConsistOf("app", "theirs"))
+	w.expectSteadyState()
+}
+
+func TestMetadataDriftIsRepaired(t *testing.T) {
+	t.Parallel()
 	for what, change := range driftMutations {
-		stories["repair: "+what] = func(w *world) { w.expectRepaired(change) }
-	}
-	stories["repair: deleted"] = func(w *world) {
-		w.create(basicSpec)
-		w.waitReady()
-		for _, child := range w.children() {
-			uid := child.GetUID()
-			calls := w.OperatorRequests(func() {
-				w.Expect(w.Delete(w.Context(), child)).To(Succeed())
-				w.Eventually(func() bool {
-					err := w.Get(w.Context(), client.ObjectKeyFromObject(child), child)
-					return err == nil && child.GetUID() != uid
-				}, "60s", "20ms").Should(BeTrue())
-				w.waitReady()
-				w.WaitIdle(w.name)
-			})
-			w.Expect(acceptedChildWrites(calls)).To(Equal(1), "%s", calls.Count())
-		}
-		w.expectSteadyState()
-	}
-	stories["repair: deleted and held by a finalizer"] = deletedChildHeldByFinalizer
-	stories["foreign fields stay"] = foreignFieldsAreKept
-	stories["repair: a probe of another kind"] = foreignProbeHandlerIsRepaired
-	stories["repair: the container is renamed"] = func(w *world) {
-		w.create(basicSpec)
-		w.waitReady()
-		d := &appsv1.Deployment{ObjectMeta: w.objectMeta()}
-		edit(w, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Name = "theirs" })
-		w.Eventually(func() []string { return containerNames(w.deployment()) }, "60s").Should(ConsistOf("app", "theirs"))
-		w.expectSteadyState()
+		t.Run(what, func(t *testing.T) { newStory(t).expectRepaired(change) })
 	}
 }
 
@@ -81,7 +83,7 @@ func (w *world) children() []client.Object {
 	return all
 }
 
-// acceptedChildWrites counts the writes to children that the API server accepted.
+// acceptedChildWrites counts the accepted writes to children.
 func acceptedChildWrites(calls audit.Events) int {
 	return len(calls.Of("deployments.apps", "services", "configmaps", "horizontalpodautoscalers.autoscaling",
 		"poddisruptionbudgets.policy", "ingresses.networking.k8s.io", "httproutes.gateway.networking.k8s.io").Writes().Where((*audit.Event).Accepted))
@@ -95,8 +97,7 @@ func containerNames(d *appsv1.Deployment) []string {
 	return names
 }
 
-// expectRepaired harms each child: it is whole again after one accepted write, and is still the
-// same object.
+// expectRepaired changes each child: it is corrected with one accepted write and keeps its UID.
 func (w *world) expectRepaired(mutate func(client.Object)) {
 	app := w.create(basicSpec)
 	w.waitReady()
@@ -120,16 +121,17 @@ func (w *world) expectRepaired(mutate func(client.Object)) {
 	w.expectSteadyState()
 }
 
-// deletedChildHeldByFinalizer deletes a child that cannot go: the status says whom it waits for, and
-// nothing is hammered meanwhile.
-func deletedChildHeldByFinalizer(w *world) {
+// TestDeletedChildHeldByFinalizer deletes a child that has a finalizer: the status names the finalizer, and the operator
+// does not retry in a loop.
+func TestDeletedChildHeldByFinalizer(t *testing.T) {
+	w := newStory(t)
 	w.create(basicSpec)
 	w.waitReady()
 	service := w.service()
 	edit(w, service, func(s *corev1.Service) { s.Finalizers = append(s.Finalizers, "example.com/theirs") })
 	w.Expect(w.Delete(w.Context(), service)).To(Succeed())
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal(
-		"False/Progressing: Service " + w.NS + "/web is being deleted and waits for example.com/theirs"))
+		"False/Progressing: Service " + w.NS + "/web is being deleted; waiting for finalizers example.com/theirs"))
 	w.WaitIdle(w.name)
 	uid := service.UID
 	edit(w, service, func(s *corev1.Service) { s.Finalizers = nil })
@@ -137,9 +139,9 @@ func deletedChildHeldByFinalizer(w *world) {
 	w.expectSteadyState()
 }
 
-// foreignFieldsAreKept adds what others add: it costs no write, and it is there after an
-// update too.
-func foreignFieldsAreKept(w *world) {
+// TestForeignFieldsAreKept adds fields of another manager: they cause no write and are kept by updates.
+func TestForeignFieldsAreKept(t *testing.T) {
+	w := newStory(t)
 	w.create(basicSpec)
 	w.waitReady()
 	w.WaitIdle(w.name)
@@ -184,42 +186,5 @@ func foreignFieldsAreKept(w *world) {
 		w.Expect(child.GetAnnotations()).To(HaveKeyWithValue("example.com/note", "mine"))
 		w.Expect(child.GetFinalizers()).To(ConsistOf("example.com/theirs"))
 	}
-	w.expectSteadyState()
-}
-
-// foreignProbeHandlerIsRepaired replaces the handler of our probe, beside which ours is not legal:
-// the repair is one change of the pods, and leaves nothing behind.
-func foreignProbeHandlerIsRepaired(w *world) {
-	w.create(basicSpec)
-	w.waitReady()
-	w.WaitIdle(w.name)
-	before := w.deployment()
-	calls := w.OperatorRequests(func() {
-		edit(w, w.deployment(), func(d *appsv1.Deployment) {
-			d.Spec.Template.Spec.Containers[0].ReadinessProbe.ProbeHandler = corev1.ProbeHandler{
-				HTTPGet: &corev1.HTTPGetAction{Path: "/theirs", Port: intstr.FromInt32(8080)}}
-		})
-		w.Eventually(func() *corev1.TCPSocketAction {
-			return w.deployment().Spec.Template.Spec.Containers[0].ReadinessProbe.TCPSocket
-		}, "60s", "20ms").ShouldNot(BeNil())
-		w.waitReady()
-		w.WaitIdle(w.name)
-	})
-	after := w.deployment()
-	w.Expect(after.Spec.Template).To(Equal(before.Spec.Template))
-	w.Expect(after.Generation).To(Equal(before.Generation+2), "their change and ours, nothing in between")
-	w.Expect(acceptedChildWrites(calls)).To(Equal(2), "who holds the field, and the field:\n%s", calls.Count())
-
-	// The same change by the spec needs none of that.
-	w.WaitIdle(w.name)
-	calls = w.OperatorRequests(func() {
-		edit(w, &appsapi.AppService{ObjectMeta: w.objectMeta()}, func(a *appsapi.AppService) {
-			a.Spec.Probes.Readiness = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080)}}}
-		})
-		w.waitReady()
-		w.WaitIdle(w.name)
-	})
-	w.Expect(w.deployment().Spec.Template.Spec.Containers[0].ReadinessProbe.TCPSocket).To(BeNil())
-	w.Expect(acceptedChildWrites(calls)).To(Equal(1), "%s", calls.Count())
 	w.expectSteadyState()
 }

@@ -11,8 +11,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// restartStories are stories that an operator dies in: what happens before, and what is under
-// way when it dies.
+// restartStories are operations during which the operator is killed, with their preparation.
 var restartStories = map[string]struct{ before, during func(*world) }{
 	"create": {
 		before: func(*world) {},
@@ -38,7 +37,7 @@ var restartStories = map[string]struct{ before, during func(*world) }{
 	},
 }
 
-// TestWithOwnOperator is what needs an operator of its own: to weigh its memory, to kill it.
+// TestWithOwnOperator runs tests that need their own operator to kill it or to measure its memory.
 func TestWithOwnOperator(t *testing.T) {
 	s := newSuite(t)
 	t.Run("fights", s.testDriftContention)
@@ -46,8 +45,8 @@ func TestWithOwnOperator(t *testing.T) {
 	s.ExpectNoForbiddenRequests(t)
 }
 
-// testRestarts kills the operator at some moments of each story: it ends as if nothing had
-// happened, and the next operator does not write what is right already.
+// testRestarts kills the operator at different times of each operation: the result is the same, and the restarted
+// operator writes nothing that is already correct.
 func (s *suite) testRestarts(t *testing.T) {
 	for name, story := range restartStories {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +55,7 @@ func (s *suite) testRestarts(t *testing.T) {
 			story.during(reference)
 			reference.waitReady()
 			want := reference.finalState()
-			// The writes of a story are done after some 50 ms; the rollout goes on.
+			// The writes of an operation are done after about 50 ms; the rollout continues.
 			killDelays := []time.Duration{20}
 			if longRun {
 				killDelays = []time.Duration{5, 20, 60}
@@ -65,7 +64,7 @@ func (s *suite) testRestarts(t *testing.T) {
 				w := newWorld(t, s)
 				story.before(w)
 				story.during(w)
-				time.Sleep(delay * time.Millisecond)
+				time.Sleep(delay * time.Millisecond) // time of the crash
 				w.Expect(s.Operator.Kill()).To(Succeed())
 				w.Expect(s.Operator.Start()).To(Succeed())
 				w.Expect(s.Operator.WaitReady(t.Context())).To(Succeed())
@@ -77,7 +76,7 @@ func (s *suite) testRestarts(t *testing.T) {
 	}
 }
 
-// finalState is how a story ended, whatever is the same in every namespace.
+// finalState returns the final state without values that differ between namespaces.
 func (w *world) finalState() []string {
 	w.Helper()
 	children := []client.Object{w.deployment()}

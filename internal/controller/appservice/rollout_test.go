@@ -3,6 +3,7 @@ package appservice_test
 import (
 	"slices"
 	"strconv"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,7 +18,7 @@ var (
 	appServices = schema.GroupVersionResource{Group: "apps.holdfast.dev", Version: "v1alpha1", Resource: "appservices"}
 )
 
-// startWatcher sees every state of every Deployment and AppService from now on.
+// startWatcher records every state of every Deployment and AppService from now on.
 func (w *world) startWatcher() *watcher.Watcher {
 	w.Helper()
 	observer, err := watcher.Start(w.Context(), w.Plane.Config, deployments, appServices)
@@ -26,8 +27,7 @@ func (w *world) startWatcher() *watcher.Watcher {
 	return observer
 }
 
-// waitObserved waits until a watch has seen everything about this AppService: it may be behind
-// what a read shows.
+// waitObserved waits until the watch is up to date with the AppService and its children.
 func (w *world) waitObserved(observer *watcher.Watcher) watcher.State {
 	w.Helper()
 	key := w.NS + "/" + w.name
@@ -42,31 +42,29 @@ func (w *world) waitObserved(observer *watcher.Watcher) watcher.State {
 	return observer.State()
 }
 
-func init() {
-	stories["image update"] = func(w *world) {
-		eye := w.startWatcher()
-		w.create(basicSpec)
-		w.waitReady()
-		for _, image := range []string{"shop/web:slow", "shop/web:2", "shop/web:slow", "shop/web:3"} {
-			w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = image })
-			if image == "shop/web:slow" {
-				w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix("False/Progressing: Deployment " + w.NS + "/web"))
-				continue // a newer one does not wait for it
-			}
-			w.waitReady()
+// TestReadyOnlyAfterRollout updates the image several times, also during a rollout.
+func TestReadyOnlyAfterRollout(t *testing.T) {
+	w := newStory(t)
+	eye := w.startWatcher()
+	w.create(basicSpec)
+	w.waitReady()
+	for _, image := range []string{"shop/web:slow", "shop/web:2", "shop/web:slow", "shop/web:3"} {
+		w.editSpec(func(s *appsapi.AppServiceSpec) { s.Image = image })
+		if image == "shop/web:slow" {
+			w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix("False/Progressing: Deployment " + w.NS + "/web"))
+			continue // a newer update does not wait for it
 		}
-		w.WaitIdle(w.name)
-		trues := w.expectReadyOnlyAfterRollout(w.waitObserved(eye))
-		w.Expect(trues).To(BeNumerically(">=", 3))
-		w.expectSteadyState()
+		w.waitReady()
 	}
+	w.WaitIdle(w.name)
+	trues := w.expectReadyOnlyAfterRollout(w.waitObserved(eye))
+	w.Expect(trues).To(BeNumerically(">=", 3))
+	w.expectSteadyState()
 }
 
-// expectReadyOnlyAfterRollout looks at every moment at which the AppService said that it is ready:
-// the Deployment, as it was then or a moment before, ran what the spec of that generation
-// asks for, and ran it completely. A moment before, because nobody can look and write at
-// once: the controller-manager may learn in between of a pod that it has to remove. It
-// returns how many moments there were.
+// expectReadyOnlyAfterRollout checks every time at which the AppService reported Ready: the Deployment must have run the
+// spec of that generation completely, then or just before. Just before, because the controller-manager may observe
+// another change between the operator's read and write. It returns the number of checked times.
 func (w *world) expectReadyOnlyAfterRollout(state watcher.State) int {
 	w.Helper()
 	readyCount := 0
@@ -81,7 +79,7 @@ func (w *world) expectReadyOnlyAfterRollout(state watcher.State) int {
 				continue
 			}
 			readyCount++
-			// Versions count the writes to the whole cluster, so they tell what was when.
+			// Resource versions count the writes to the cluster, so they order events of different kinds.
 			var earlier []map[string]any
 			for _, d := range history {
 				if parseResourceVersion(w, d.ResourceVersion) < parseResourceVersion(w, e.ResourceVersion) {
@@ -94,14 +92,14 @@ func (w *world) expectReadyOnlyAfterRollout(state watcher.State) int {
 			w.Expect(slices.ContainsFunc(earlier, func(d map[string]any) bool {
 				return nestedInt64(d, "status", "observedGeneration") >= generationOfSpec && isRolledOut(d, image)
 			})).To(BeTrue(),
-				"Ready was said of image %s, and the Deployment was %v", image, earlier)
+				"Ready was reported for image %s, but the Deployment was %v", image, earlier)
 		}
 	}
 	return readyCount
 }
 
-// generationWithImage is the generation in which the Deployment got this image last. Later ones are no
-// news: the controller-manager's own annotations count as generations too.
+// generationWithImage returns the generation in which the Deployment got this image last. Annotations of the Deployment
+// controller increase the generation, too.
 func generationWithImage(history []map[string]any, image string) int64 {
 	var generation int64
 	previous := ""

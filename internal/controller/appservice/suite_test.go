@@ -15,9 +15,18 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+var shared = &harness.Shared{Behavior: harness.BehaviorByTag(behaviors)}
 
-// suite is what stories are played on.
+func TestMain(m *testing.M) { harness.Main(m, shared) }
+
+// newStory returns a namespace on the shared operator and makes the test run in parallel with others.
+func newStory(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	return &world{World: shared.NewWorld(t), name: "web"}
+}
+
+// suite is a control plane with its own operator.
 type suite struct{ *harness.Harness }
 
 func newSuite(t *testing.T) *suite {
@@ -25,28 +34,10 @@ func newSuite(t *testing.T) *suite {
 	return &suite{harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{})}
 }
 
-// TestStories runs every story at once against the same operator; each has a namespace.
-func TestStories(t *testing.T) {
-	t.Parallel()
-	s := newSuite(t)
-	t.Run("group", func(t *testing.T) {
-		for name, story := range stories {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				story(newWorld(t, s))
-			})
-		}
-	})
-	s.ExpectNoForbiddenRequests(t)
-}
-
-// stories are what users live through, by name.
-var stories = map[string]func(*world){}
-
-// world is what a story plays in.
+// world is the namespace of a test.
 type world struct {
 	*harness.World
-	name string // of the AppService, and so of its children
+	name string // of the AppService and its children
 }
 
 func newWorld(t *testing.T, s *suite) *world {
@@ -54,18 +45,17 @@ func newWorld(t *testing.T, s *suite) *world {
 	return &world{World: s.NewWorld(t), name: "web"}
 }
 
-// forTest is the same world for another test.
+// forTest returns the same namespace for another test.
 func (w *world) forTest(t *testing.T) *world { return &world{World: w.ForTest(t), name: w.name} }
 
-// withName is the same world around another AppService.
+// withName returns the same namespace for another AppService.
 func (w *world) withName(name string) *world { return &world{World: w.World, name: name} }
 
-// objectMeta is the name of the AppService and of its children.
+// objectMeta returns the name of the AppService and of its children.
 func (w *world) objectMeta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.NS, Name: w.name}
 }
 
-// create creates the AppService.
 func (w *world) create(spec string) *appsapi.AppService {
 	w.Helper()
 	app := &appsapi.AppService{ObjectMeta: w.objectMeta()}
@@ -93,8 +83,7 @@ func (w *world) service() *corev1.Service {
 	return find(w, &corev1.Service{ObjectMeta: w.objectMeta()})
 }
 
-// condition reads one condition of the AppService as "status/reason: message", about the
-// current generation.
+// condition returns a condition of the current generation of the AppService as "status/reason: message".
 func (w *world) condition(conditionType string) func() string {
 	return func() string { return w.Condition(&appsapi.AppService{ObjectMeta: w.objectMeta()}, conditionType) }
 }
@@ -104,16 +93,15 @@ func (w *world) waitReady() {
 	w.WaitReady(&appsapi.AppService{ObjectMeta: w.objectMeta()})
 }
 
-// events are the reasons of the events about the AppService, in order.
+// events returns the reasons of the events about the AppService, in order.
 func (w *world) events() []string { return w.Events("AppService", w.name) }
 
-// expectSteadyState proves that a second look writes nothing.
+// expectSteadyState checks that another reconciliation writes nothing.
 func (w *world) expectSteadyState() {
 	w.Helper()
 	w.ExpectSteadyState(&appsapi.AppService{ObjectMeta: w.objectMeta()}, w.appAndChildren()[1:]...)
 }
 
-// appAndChildren are the AppService and its children.
 func (w *world) appAndChildren() []client.Object {
 	return []client.Object{&appsapi.AppService{ObjectMeta: w.objectMeta()}, &appsv1.Deployment{ObjectMeta: w.objectMeta()}, &corev1.Service{ObjectMeta: w.objectMeta()}}
 }

@@ -1,6 +1,6 @@
-// Package appstack is the kind AppStack: several components, and what needs what.
+// Package appstack implements the kind AppStack, an application with several components and their dependencies.
 //
-// Safety rule: it only maps. Whatever an AppStack does, the engine does.
+// Safety rule: it only maps the spec to components. All behavior is in the engine.
 package appstack
 
 import (
@@ -15,12 +15,13 @@ import (
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appstacks/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=appstacks/finalizers,verbs=update
 
-// Setup makes a manager run AppStacks.
+// Setup registers the AppStack controller with a manager.
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.AppStack]{
 		New:            func() *appsapi.AppStack { return &appsapi.AppStack{} },
 		Components:     appkind.AppStackComponents,
-		DeletionPolicy: func(stack *appsapi.AppStack) appsapi.DeletionPolicy { return stack.Spec.DeletionPolicy },
+		SpecPath:       appkind.AppStackSpecPath,
+		DeletionPolicy: appkind.AppStackDeletionPolicy,
 		History:        appkind.AppStackRevisionSpec,
 	}, o)
 }

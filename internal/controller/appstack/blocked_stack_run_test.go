@@ -1,6 +1,7 @@
 package appstack_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,15 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// reactionTimeout is how soon an edit has to show.
+// reactionTimeout is the maximum time until an edit takes effect.
 const reactionTimeout = time.Second
 
-// TestEditBlockedStacks edits stacks that are stuck, or busy, in the middle of something.
+// TestEditBlockedStacks edits stacks whose rollout is blocked or in progress.
 func TestEditBlockedStacks(t *testing.T) {
 	s := harness.New(t, behaviorByImageTag, operator.Options{NoRace: true})
 	observer := startOrderWatcher(t, s)
@@ -29,7 +32,7 @@ func TestEditBlockedStacks(t *testing.T) {
 	s.ExpectNoForbiddenRequests(t)
 }
 
-// TestPodTemplateHold holds the pods of a component back, with an operator of its own to kill.
+// TestPodTemplateHold holds the pod template of a component, with its own operator to kill.
 func TestPodTemplateHold(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, behaviorByImageTag, operator.Options{})
@@ -37,7 +40,7 @@ func TestPodTemplateHold(t *testing.T) {
 	s.ExpectNoForbiddenRequests(t)
 }
 
-// testUnblockingEdits ends muddles: what waited goes on at once.
+// testUnblockingEdits unblocks stacks: waiting components continue at once.
 func (p *watchedWorld) testUnblockingEdits() {
 	r := newRNG(p.T)
 	stacks := make([]blockedStack, 6)
@@ -60,14 +63,13 @@ func (p *watchedWorld) testUnblockingEdits() {
 		all = append(all, took...)
 		return nil
 	})
-	p.Logf("%d edits of stacks that were stuck: %d components went on, %s; any small write took up to %s",
+	p.Logf("%d edits of blocked stacks: %d components continued, %s; small writes took up to %s",
 		len(stacks), len(all), formatQuantiles(all), probe.slowestBetween(began, time.Now()).Round(time.Millisecond))
 	p.fatal(err)
 }
 
-// runBlockedStack brings a stack into its muddle and out of it. It returns how long each component that
-// waited took to go on: from the answer to the edit, or from the moment at which the last
-// one that it needs was ready.
+// runBlockedStack blocks and unblocks a stack. It returns the time each waiting component took to continue, measured
+// from the response to the edit or from the readiness of its last dependency.
 func (p *watchedWorld) runBlockedStack(m *blockedStack, probe *latencyProbe) ([]time.Duration, error) {
 	for i, spec := range m.before {
 		if i == 0 {
@@ -77,11 +79,11 @@ func (p *watchedWorld) runBlockedStack(m *blockedStack, probe *latencyProbe) ([]
 		} else if _, err := p.patchComponents(m.name, spec); err != nil {
 			return nil, err
 		}
-		if err := p.waitTimeline(m.name, "stuck or ready", func(f *timeline) bool { return len(f.specs) == i+1 && f.isSettled(&spec) }); err != nil {
+		if err := p.waitTimeline(m.name, "blocked or ready", func(f *timeline) bool { return len(f.specs) == i+1 && f.isSettled(&spec) }); err != nil {
 			return nil, err
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // what comes too soon would come now
+	time.Sleep(200 * time.Millisecond) // a rollout that starts too early would start now
 	f, err := p.timeline(m.name)
 	if err != nil {
 		return nil, err
@@ -94,7 +96,7 @@ func (p *watchedWorld) runBlockedStack(m *blockedStack, probe *latencyProbe) ([]
 	if err != nil {
 		return nil, err
 	}
-	if err := p.waitTimeline(m.name, fmt.Sprintf("%v to go on", expected), func(f *timeline) bool {
+	if err := p.waitTimeline(m.name, fmt.Sprintf("%v to continue", expected), func(f *timeline) bool {
 		return len(f.specs) == generation && f.isSettled(&m.after)
 	}); err != nil {
 		return nil, err
@@ -102,7 +104,7 @@ func (p *watchedWorld) runBlockedStack(m *blockedStack, probe *latencyProbe) ([]
 	return p.checkBlockedStack(m, expected, answered, probe)
 }
 
-// checkBlockedStack looks at how a muddle ended.
+// checkBlockedStack checks the result of an edit.
 func (p *watchedWorld) checkBlockedStack(m *blockedStack, expected []string, answered time.Time, probe *latencyProbe) ([]time.Duration, error) {
 	if !slices.ContainsFunc(m.after.Components, func(c appsapi.Component) bool { return isBroken(&c) }) {
 		if _, err := p.waitGenerationReady(m.name, int64(len(m.before)+1)); err != nil {
@@ -112,7 +114,7 @@ func (p *watchedWorld) checkBlockedStack(m *blockedStack, expected []string, ans
 	if componentOf(&m.after, m.blocker) == nil {
 		err := p.waitTimeline(m.name, m.blocker+" to go", func(f *timeline) bool {
 			live, ok := f.lastState(componentOf(&m.before[0], m.blocker))
-			return !ok || live.job // a run may be kept
+			return !ok || live.job // an earlier run may be kept
 		})
 		if err != nil {
 			return nil, err
@@ -138,15 +140,15 @@ func (p *watchedWorld) checkBlockedStack(m *blockedStack, expected []string, ans
 			}
 		}
 		took := max(0, t.observedAt.Sub(since))
-		// A revision and a child are written, and a watch has to bring the news.
+		// The operator writes a revision and a child, and a watch must report them.
 		if all = append(all, took); took > reactionTimeout+3*probe.slowestBetween(since, t.observedAt) {
-			wrong = append(wrong, fmt.Sprintf("%s went on only after %s", t.component, took))
+			wrong = append(wrong, fmt.Sprintf("%s continued only after %s", t.component, took))
 		}
 	}
 	slices.Sort(rolledOut)
 	slices.Sort(expected)
 	if !slices.Equal(rolledOut, expected) {
-		wrong = append(wrong, fmt.Sprintf("%v went on, want %v", rolledOut, expected))
+		wrong = append(wrong, fmt.Sprintf("%v continued, want %v", rolledOut, expected))
 	}
 	if len(wrong) > 0 {
 		return nil, errors.New(strings.Join(wrong, "\n"))
@@ -154,19 +156,17 @@ func (p *watchedWorld) checkBlockedStack(m *blockedStack, expected []string, ans
 	return all, nil
 }
 
-// waitTimeline waits for something in the film of a stack. Nothing is measured by it.
+// waitTimeline waits for a state of a stack. It is not used for measurements.
 func (p *watchedWorld) waitTimeline(name, what string, condition func(*timeline) bool) error {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		f, err := p.timeline(name)
-		switch {
-		case err != nil:
-			return err
-		case condition(&f):
-			return nil
-		case time.Now().After(deadline):
-			return fmt.Errorf("wait for %s to be %s: seen %v; it says %+v", name, what, f.states, p.observedStack(p.watcher.State(), name).Status)
-		}
+	var f timeline
+	err := wait.PollUntilContextTimeout(p.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (done bool, err error) {
+		f, err = p.timeline(name)
+		return err == nil && condition(&f), err
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("wait for %s to be %s: states %v; status %+v", name, what, f.states, p.observedStack(p.watcher.State(), name).Status)
 	}
+	return err
 }
 
 func (p *watchedWorld) timeline(name string) (timeline, error) {

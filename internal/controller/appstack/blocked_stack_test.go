@@ -8,24 +8,23 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// What is the matter with a component that others wait for, and how it ends.
+// The failures of a component with dependents, and the edits that resolve them.
 var (
 	blockingFailures = []string{"missing", "never", "fail", "waits itself"}
 	blockingFixes    = []string{"fixed", "removed", "not needed any more"}
 )
 
-// blockedStack is a stack in which one component keeps others waiting, and the edit that ends
-// that.
+// blockedStack is a stack with a component that blocks others, and the edit that unblocks them.
 type blockedStack struct {
 	name        string
-	before      []appsapi.AppStackSpec // one after the other, the last leaves it stuck
+	before      []appsapi.AppStackSpec // applied one after the other; the last one blocks the stack
 	after       appsapi.AppStackSpec
-	blocker     string // others wait for it
-	broken      string // the same, or what that one waits for
+	blocker     string // the component that others wait for
+	broken      string // the same, or its dependency
 	description string
 }
 
-// randomBlockedStack makes one; i goes through all troubles and endings.
+// randomBlockedStack returns a random stack; i iterates over all failures and fixes.
 func (r rng) randomBlockedStack(i int) blockedStack {
 	failure, fix := blockingFailures[i/len(blockingFixes)%len(blockingFailures)], blockingFixes[i%len(blockingFixes)]
 	for {
@@ -41,7 +40,7 @@ func (r rng) randomBlockedStack(i int) blockedStack {
 	}
 }
 
-// buildSpecs makes the specs, of an installation or of an upgrade.
+// buildSpecs creates the specs, for an installation or for an upgrade.
 func (m *blockedStack) buildSpecs(r rng, spec appsapi.AppStackSpec, failure, fix string) {
 	tag, upgrade := failure, r.oneIn(2)
 	if m.blocker != m.broken {
@@ -68,10 +67,10 @@ func (m *blockedStack) buildSpecs(r rng, spec appsapi.AppStackSpec, failure, fix
 		removeDependenciesOn(&spec, m.blocker)
 	}
 	m.after = spec
-	m.description = fmt.Sprintf("%s: %s %s (%s is %s), upgrade %t; then it is %s", describeSpec(&m.before[0]), m.blocker, failure, m.broken, tag, upgrade, fix)
+	m.description = fmt.Sprintf("%s: %s %s (%s is %s), upgrade %t; fix: %s", describeSpec(&m.before[0]), m.blocker, failure, m.broken, tag, upgrade, fix)
 }
 
-// unblocksDependent says whether somebody who waited does not wait for anything broken after the edit.
+// unblocksDependent reports whether the edit unblocks a dependent completely.
 func (m *blockedStack) unblocksDependent() bool {
 	var isBlocked func(c *appsapi.Component) bool
 	isBlocked = func(c *appsapi.Component) bool {
@@ -86,7 +85,7 @@ func (m *blockedStack) unblocksDependent() bool {
 	})
 }
 
-// chooseBlocker finds a component that others wait for, and the one to break.
+// chooseBlocker selects a component with dependents, and the one to break.
 func (r rng) chooseBlocker(spec *appsapi.AppStackSpec, failure string) (blocker, broken string) {
 	for _, i := range r.Perm(len(spec.Components)) {
 		c := &spec.Components[i]
@@ -102,7 +101,7 @@ func (r rng) chooseBlocker(spec *appsapi.AppStackSpec, failure string) (blocker,
 	return "", ""
 }
 
-// removeDependenciesOn removes the edges to a component.
+// removeDependenciesOn removes all dependencies on a component.
 func removeDependenciesOn(spec *appsapi.AppStackSpec, to string) {
 	for i := range spec.Components {
 		c := &spec.Components[i]
@@ -113,8 +112,7 @@ func removeDependenciesOn(spec *appsapi.AppStackSpec, to string) {
 
 func isBroken(c *appsapi.Component) bool { return strings.Contains(imageOf(c), ":3-") }
 
-// pending says whether a component is not what a spec says, and ready whether those that
-// wait for it may go on.
+// pending reports whether a component differs from the spec, and ready whether its dependents can continue.
 func (f *timeline) pending(c *appsapi.Component) (pending, ready bool) {
 	live, ok := f.lastState(c)
 	pending = !ok || live.podSummary != desiredPodSummary(c)
@@ -126,8 +124,7 @@ func (f *timeline) isReady(c *appsapi.Component) bool {
 	return ready
 }
 
-// isSettled says whether nothing will happen any more: what can be made is made, and what is
-// made is ready or broken.
+// isSettled reports whether the stack is stable: everything that can be created exists and is ready or broken.
 func (f *timeline) isSettled(spec *appsapi.AppStackSpec) bool {
 	for i := range spec.Components {
 		c := &spec.Components[i]
@@ -139,7 +136,7 @@ func (f *timeline) isSettled(spec *appsapi.AppStackSpec) bool {
 	return true
 }
 
-// dependenciesReady says whether everything that a component needs is ready.
+// dependenciesReady reports whether all dependencies of a component are ready.
 func (f *timeline) dependenciesReady(spec *appsapi.AppStackSpec, c *appsapi.Component) bool {
 	for _, dependency := range dependenciesOf(c) {
 		if !f.isReady(componentOf(spec, dependency)) {
@@ -149,11 +146,11 @@ func (f *timeline) dependenciesReady(spec *appsapi.AppStackSpec, c *appsapi.Comp
 	return true
 }
 
-// expectedRollouts are the components that have to move when this spec is asked for, sooner or later.
+// expectedRollouts returns the components that this spec must create or roll out.
 func (f *timeline) expectedRollouts(spec *appsapi.AppStackSpec) []string {
 	var out []string
 	becomesReady := map[string]bool{}
-	for range spec.Components { // as often as a chain can be long
+	for range spec.Components { // the maximum length of a chain
 		out = nil
 		for i := range spec.Components {
 			c := &spec.Components[i]

@@ -24,8 +24,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// configSpec is a stack whose components take different keys of the same objects: web a
-// of the ConfigMap, api b of it and the password, deaf both without caring.
+// configSpec is a stack whose components use different keys of the same objects: web uses a of the ConfigMap, api uses b
+// and the password, deaf uses all of them without rollOnChange.
 const configSpec = `
 components:
 - name: web
@@ -46,46 +46,39 @@ components:
     - {name: PASSWORD, valueFrom: {secretKeyRef: {name: login, key: password}}}
 `
 
-// password is short, as passwords are: its hash must not be found anywhere.
+// password is short and easy to guess: its hash must not be stored anywhere.
 const password = "swordfish"
 
-func init() {
-	stories["config: a key rolls exactly those that use it"] = changedKeyRollsItsUsers
-	stories["config: a write that changes nothing"] = unchangedContentRollsNothing
-	stories["config: an object goes and comes back"] = configDeletedAndRestored
-	stories["config: an optional object appears"] = func(w *world) {
-		w.create(`
+func TestOptionalConfigRollsItsConsumers(t *testing.T) {
+	w := newStory(t)
+	w.create(`
 components:
 - {name: web, service: {image: "shop/web:1", env: [{name: A, valueFrom: {configMapKeyRef: {name: settings, key: a, optional: true}}}]}}
 - {name: api, service: {image: "shop/api:1", env: [{name: B, valueFrom: {configMapKeyRef: {name: settings, key: b, optional: true}}}]}}
 `)
-		w.waitReady()
-		w.expectRollouts(func() { w.setConfigMap("a", "1") }, "web", "api")
-		w.expectRollouts(func() { w.setConfigMap("a", "1", "b", "1") }, "api")
-		w.expectSteadyState()
-	}
-	stories["config: envFrom takes every key"] = func(w *world) {
-		w.setConfigMap("a", "1")
-		w.setSecret("user", "anna")
-		w.create(`
+	w.waitReady()
+	w.expectRollouts(func() { w.setConfigMap("a", "1") }, "web", "api")
+	w.expectRollouts(func() { w.setConfigMap("a", "1", "b", "1") }, "api")
+	w.expectSteadyState()
+}
+
+func TestEnvFromRollsForEveryKey(t *testing.T) {
+	w := newStory(t)
+	w.setConfigMap("a", "1")
+	w.setSecret("user", "anna")
+	w.create(`
 components:
 - {name: web, service: {image: "shop/web:1", envFrom: [{configMapRef: {name: settings}}]}}
 - {name: api, service: {image: "shop/api:1", envFrom: [{prefix: LOGIN_, secretRef: {name: login}}]}}
 `)
-		w.waitReady()
-		w.expectRollouts(func() { w.setConfigMap("a", "1", "b", "1") }, "web")
-		w.expectRollouts(func() { w.setConfigMap("a", "1") }, "web")
-		w.expectRollouts(func() { w.setSecret("user", "anna", "password", password) }, "api")
-		w.expectSteadyState()
-	}
-	stories["config: no Secret can be guessed"] = secretsAreNotGuessable
-	stories["config: jobs do not run again"] = jobsDoNotRunAgain
-	stories["config: an AppService rolls too"] = configRollsAppService
-	stories["config: created together"] = configCreatedWithStack
-	stories["config: waits for a dependency"] = configWaitsForDependency
+	w.waitReady()
+	w.expectRollouts(func() { w.setConfigMap("a", "1", "b", "1") }, "web")
+	w.expectRollouts(func() { w.setConfigMap("a", "1") }, "web")
+	w.expectRollouts(func() { w.setSecret("user", "anna", "password", password) }, "api")
+	w.expectSteadyState()
 }
 
-// setConfigMap makes the ConfigMap settings what these pairs of keys and values say.
+// setConfigMap sets the data of ConfigMap settings to these pairs of keys and values.
 func (w *world) setConfigMap(pairs ...string) {
 	w.Helper()
 	c := &corev1.ConfigMap{ObjectMeta: w.objectMeta("settings"), Data: toMap(pairs)}
@@ -96,7 +89,7 @@ func (w *world) setConfigMap(pairs ...string) {
 	w.Expect(w.Update(w.Context(), c)).To(Succeed())
 }
 
-// setSecret makes the Secret login what these pairs say.
+// setSecret sets the data of Secret login to these pairs.
 func (w *world) setSecret(pairs ...string) {
 	w.Helper()
 	s := &corev1.Secret{ObjectMeta: w.objectMeta("login"), StringData: toMap(pairs)}
@@ -115,11 +108,11 @@ func toMap(list []string) map[string]string {
 	return out
 }
 
-// configReads are the reads of ConfigMaps and Secrets.
+// configReads returns the reads of ConfigMaps and Secrets.
 func configReads(calls audit.Events) audit.Events { return calls.Of("configmaps", "secrets") }
 
-// expectRollouts says whose pods something replaces: theirs once, with one write, and
-// nobody else's; each changed object is read once.
+// expectRollouts checks that a change replaces the pods of exactly these components, with one write each, and that each
+// changed object is read once.
 func (w *world) expectRollouts(change func(), components ...string) {
 	w.Helper()
 	want, names := w.deploymentRevisions(), []string{}
@@ -135,14 +128,13 @@ func (w *world) expectRollouts(change func(), components ...string) {
 		w.Eventually(w.deploymentRevisions, "60s", "20ms").Should(Equal(want))
 		w.waitReady()
 		w.WaitIdle("shop")
-		time.Sleep(500 * time.Millisecond) // a second time would come late
+		w.Consistently(w.deploymentRevisions, "500ms", "100ms").Should(Equal(want), "no second rollout")
 	})
-	w.Expect(w.deploymentRevisions()).To(Equal(want))
 	w.Expect(writtenNames(calls, "deployments.apps")).To(ConsistOf(names), "%s", calls.Count())
 	w.Expect(len(configReads(calls))).To(BeNumerically("<=", 1), "each version is read once:\n%s", calls.Count())
 }
 
-// expectNoRollout says that something costs so many reads, and no write.
+// expectNoRollout checks that a change causes this number of reads, and no write.
 func (w *world) expectNoRollout(reads int, change func()) {
 	w.Helper()
 	before := w.deploymentRevisions()
@@ -155,13 +147,13 @@ func (w *world) expectNoRollout(reads int, change func()) {
 	}
 	change()
 	w.Eventually(func() int { return len(calls()) }, "60s", "200ms").Should(BeNumerically(">=", reads))
-	time.Sleep(500 * time.Millisecond) // there is no event for nothing happening
+	w.Consistently(func() int { return len(calls()) }, "500ms", "250ms").Should(Equal(reads))
 	w.Expect(len(calls().Writes())).To(BeZero(), "%s", calls().Count())
-	w.Expect(len(calls())).To(Equal(reads), "%s", calls().Count())
 	w.Expect(w.deploymentRevisions()).To(Equal(before))
 }
 
-func changedKeyRollsItsUsers(w *world) {
+func TestConfigKeyRollsItsConsumers(t *testing.T) {
+	w := newStory(t)
 	w.setConfigMap("a", "1", "b", "1", "c", "1")
 	w.setSecret("password", password, "other", "1")
 	w.create(configSpec)
@@ -176,9 +168,9 @@ func changedKeyRollsItsUsers(w *world) {
 	w.expectSteadyState()
 }
 
-// unchangedContentRollsNothing writes objects without a change: they are read once, and what was read is
-// known from then on.
-func unchangedContentRollsNothing(w *world) {
+// TestUnchangedConfigCausesNoRollout writes objects without a change: they are read once, and the result is cached.
+func TestUnchangedConfigCausesNoRollout(t *testing.T) {
+	w := newStory(t)
 	w.setConfigMap("a", "1", "b", "1")
 	w.setSecret("password", password)
 	w.create(configSpec)
@@ -191,7 +183,7 @@ func unchangedContentRollsNothing(w *world) {
 			harness.Edit(w.World, obj, func(o client.Object) { o.SetAnnotations(map[string]string{"example.com/by": "a controller"}) })
 		})
 	}
-	// Somebody else's are nobody's business.
+	// Changes of unreferenced objects are ignored.
 	w.expectNoRollout(0, func() {
 		other := &corev1.Secret{ObjectMeta: w.objectMeta("other"), StringData: map[string]string{"password": password}}
 		w.Expect(w.Create(w.Context(), other)).To(Succeed())
@@ -200,9 +192,10 @@ func unchangedContentRollsNothing(w *world) {
 	w.expectSteadyState()
 }
 
-// configDeletedAndRestored deletes what pods take configuration from: those that run are not
-// replaced by pods that cannot start.
-func configDeletedAndRestored(w *world) {
+// TestConfigDeletedAndRestored deletes configuration that running pods use: they are not replaced by pods that cannot
+// start.
+func TestConfigDeletedAndRestored(t *testing.T) {
+	w := newStory(t)
 	w.setConfigMap("a", "1", "b", "1")
 	w.setSecret("password", password)
 	w.create(configSpec)
@@ -216,7 +209,7 @@ func configDeletedAndRestored(w *world) {
 	w.expectRollouts(func() { w.setSecret("password", password+"2") }, "api")
 	settings := &corev1.ConfigMap{ObjectMeta: w.objectMeta("settings")}
 	w.expectNoRollout(0, func() { w.Expect(w.Delete(w.Context(), settings)).To(Succeed()) })
-	// An edit while it is away rolls for its own reason, and only once.
+	// An edit in the meantime causes one rollout.
 	w.expectRollouts(func() {
 		w.editComponent("web", func(c *appsapi.Component) { c.Service.Image = "shop/web:2" })
 	}, "web")
@@ -224,9 +217,10 @@ func configDeletedAndRestored(w *world) {
 	w.expectSteadyState()
 }
 
-// secretsAreNotGuessable looks for a password, and for what could be compared with a list of
-// passwords, in everything that others may read.
-func secretsAreNotGuessable(w *world) {
+// TestSecretsCannotBeGuessed searches everything that is readable without access to Secrets for a password, and for
+// hashes that allow a dictionary attack.
+func TestSecretsCannotBeGuessed(t *testing.T) {
+	w := newStory(t)
 	w.setSecret("password", password)
 	w.setConfigMap("a", "1", "b", "1")
 	w.create(configSpec)
@@ -238,7 +232,7 @@ func secretsAreNotGuessable(w *world) {
 	w.Expect(key).NotTo(BeNil())
 	w.Expect(key.Data["key"]).To(HaveLen(32))
 	w.Expect(*key.Immutable).To(BeTrue())
-	w.Expect(key.Labels).To(BeEmpty(), "it is found by its name alone")
+	w.Expect(key.Labels).To(BeEmpty(), "it is only found by its name")
 	all, err := w.AuditLog.Since(w.Context(), w.Plane.Config, 0)
 	w.Expect(err).NotTo(HaveOccurred())
 	operatorRequests := all.By(operator.User).In(operator.Namespace)
@@ -264,8 +258,9 @@ func secretsAreNotGuessable(w *world) {
 	}
 }
 
-// jobsDoNotRunAgain changes everything that a job takes but its own spec.
-func jobsDoNotRunAgain(w *world) {
+// TestConfigChangeDoesNotRerunJobs changes everything that a job uses except its own spec.
+func TestConfigChangeDoesNotRerunJobs(t *testing.T) {
+	w := newStory(t)
 	w.setConfigMap("a", "1")
 	w.setSecret("password", password)
 	w.create(`
@@ -302,7 +297,8 @@ components:
 	w.expectSteadyState()
 }
 
-func configRollsAppService(w *world) {
+func TestConfigRollsAppService(t *testing.T) {
+	w := newStory(t)
 	w.setConfigMap("a", "1", "b", "1")
 	w.setSecret("password", password)
 	app := &appsapi.AppService{ObjectMeta: w.objectMeta("shop-web")}
@@ -330,9 +326,10 @@ env: [{name: A, valueFrom: {configMapKeyRef: {name: settings, key: a}}}]`), &app
 	w.ExpectSteadyState(app, &appsv1.Deployment{ObjectMeta: w.objectMeta("shop-web")})
 }
 
-// configCreatedWithStack is what `kubectl apply` of one file does: the stack may be seen before
-// what it refers to. Nobody's first pods are replaced for that.
-func configCreatedWithStack(w *world) {
+// TestConfigCreatedWithStack creates a stack before its configuration, as kubectl apply of one file may. The first pods
+// must not be replaced.
+func TestConfigCreatedWithStack(t *testing.T) {
+	w := newStory(t)
 	var group sync.WaitGroup
 	for i := range 16 {
 		group.Go(func() {
@@ -348,13 +345,14 @@ components: [{name: web, service: {image: "shop/web:1", envFrom: [{secretRef: {n
 	}
 	group.Wait()
 	for name, times := range w.deploymentRevisions() {
-		w.Expect(times).To(Equal("1"), "the first pods of %s were replaced", name)
+		w.Expect(times).To(Equal("1"), "the first pods of %s are not replaced", name)
 	}
 }
 
-// configWaitsForDependency changes configuration twice while what the component depends on is down: its
-// pods are replaced once, when that is well again.
-func configWaitsForDependency(w *world) {
+// TestConfigRolloutWaitsForDependency changes configuration twice while a dependency is not ready: the pods are replaced
+// once, after it is ready.
+func TestConfigRolloutWaitsForDependency(t *testing.T) {
+	w := newStory(t)
 	w.setConfigMap("a", "1")
 	w.create(`
 components:
@@ -374,10 +372,10 @@ components:
 	w.expectSteadyState()
 }
 
-// TestConfigSurvivesRestart kills an operator that has read ConfigMaps and Secrets: the
-// next one knows what was read, and hashes it as before.
+// TestConfigSurvivesRestart kills an operator that has read ConfigMaps and Secrets: the restarted one computes the same
+// hashes.
 func TestConfigSurvivesRestart(t *testing.T) {
-	skipUnlessLong(t) // the table of calls has a row about it
+	skipUnlessLong(t) // the table of API requests covers it, too
 	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{})
 	w := newWorld(t, s)
 	w.setConfigMap("a", "1", "b", "1")
@@ -385,12 +383,11 @@ func TestConfigSurvivesRestart(t *testing.T) {
 	w.create(configSpec)
 	w.waitReady()
 	w.WaitIdle("shop")
-	calls := w.OperatorRequests(func() {
+	calls := w.OperatorRequestsWithin(2*time.Second, func() {
 		w.Expect(s.Operator.Kill()).To(Succeed())
 		w.Expect(s.Operator.Start()).To(Succeed())
 		w.Expect(s.Operator.WaitReady(t.Context())).To(Succeed())
 		w.Touch(&appsapi.AppStack{ObjectMeta: w.objectMeta("shop")})
-		time.Sleep(2 * time.Second)
 	})
 	w.Expect(len(calls)).To(BeZero(), "%s", calls.Count())
 	w.expectNoRollout(1, func() { w.Touch(&corev1.Secret{ObjectMeta: w.objectMeta("login")}) })

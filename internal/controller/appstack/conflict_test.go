@@ -3,6 +3,7 @@ package appstack_test
 import (
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,10 +18,10 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
-	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/revision"
 )
 
-// conflictSpec is a stack whose api somebody may be in the way of.
+// conflictSpec is a stack with a possible name conflict for each kind of child.
 const conflictSpec = `
 components:
 - {name: web, bindings: [{component: api}], dependsOn: [migrate], service: {image: "shop/web:1", ports: [{port: 80}]}}
@@ -29,11 +30,11 @@ components:
 - {name: lone, service: {image: "shop/lone:1"}}
 `
 
-// foreignPodTemplate is the spec of pods of somebody else.
+// foreignPodTemplate is a pod template of another owner.
 const foreignPodTemplate = `{metadata: {labels: {app: theirs}}, spec: {restartPolicy: %s, containers: [{name: app, image: "theirs/app:1"}]}}`
 
-// conflictingObjects are objects of somebody else with the name of a child of a stack, and which
-// components are well nevertheless. Nobody waits for a revision.
+// conflictingObjects are objects of another owner with the name of a child, and the components that must become ready
+// anyway. No component depends on a revision.
 var conflictingObjects = map[string]struct {
 	make func(w *world, app *appsapi.AppStack) client.Object
 	well []string
@@ -53,19 +54,19 @@ var conflictingObjects = map[string]struct {
 		return j
 	}, []string{"api", "lone"}},
 	"ControllerRevision": {func(w *world, app *appsapi.AppStack) client.Object {
-		_, revision := w.generatedNames(app)
-		return &appsv1.ControllerRevision{ObjectMeta: w.objectMeta(revision), Data: runtime.RawExtension{Raw: []byte(`{"a":"b"}`)}}
+		_, name := w.generatedNames(app)
+		return &appsv1.ControllerRevision{ObjectMeta: w.objectMeta(name), Data: runtime.RawExtension{Raw: []byte(`{"a":"b"}`)}}
 	}, []string{"web", "api", "migrate", "lone"}},
 }
 
-func init() {
+func TestForeignObjectIsNameConflict(t *testing.T) {
+	t.Parallel()
 	for kind := range conflictingObjects {
-		stories["conflict: "+kind] = func(w *world) { w.reportsNameConflict(kind, nil) }
+		t.Run(kind, func(t *testing.T) { newStory(t).reportsNameConflict(kind, nil) })
 	}
-	stories["conflict: ControllerRevision with our label"] = func(w *world) {
-		w.reportsNameConflict("ControllerRevision", map[string]string{"app.kubernetes.io/managed-by": "holdfast"})
-	}
-	stories["conflict: left behind by another stack"] = orphanedByPreviousStack
+	t.Run("ControllerRevision with the Holdfast label", func(t *testing.T) {
+		newStory(t).reportsNameConflict("ControllerRevision", map[string]string{"app.kubernetes.io/managed-by": "holdfast"})
+	})
 }
 
 func (w *world) decode(text string, into any) {
@@ -73,46 +74,46 @@ func (w *world) decode(text string, into any) {
 	w.Expect(yaml.UnmarshalStrict([]byte(text), into)).To(Succeed())
 }
 
-// generatedNames are the names that the Job of migrate and the revision of a stack get.
-func (w *world) generatedNames(app *appsapi.AppStack) (job, revision string) {
+// generatedNames returns the names of the Job of migrate and of the revision of a stack.
+func (w *world) generatedNames(app *appsapi.AppStack) (job, revisionName string) {
 	w.Helper()
-	owner := desired.Owner{Namespace: w.NS, Name: app.Name, UID: app.UID}
-	for _, c := range desired.Build(owner, app.Spec.Components, desired.ClusterState{}) {
+	owner := desired.Owner{Keys: appsapi.DefaultKeys, Namespace: w.NS, Name: app.Name, UID: app.UID}
+	for _, c := range desired.Build(owner, desired.ExpandComponents(app.Spec.Components), desired.ClusterState{}) {
 		if c.Name == "migrate" {
 			job = c.Workload.Name
 		}
 	}
-	snapshot, err := history.Encode(appsapi.AppStackSpec{Components: app.Spec.Components})
+	snapshot, err := revision.Encode(appsapi.AppStackSpec{Components: app.Spec.Components})
 	w.Expect(err).NotTo(HaveOccurred())
 	return job, desired.RevisionName(owner, snapshot.Hash)
 }
 
-// reportsNameConflict tells of an object that was there first: it is named and left alone, who
-// needs it waits, all others run, and when it goes everything comes up.
+// reportsNameConflict creates a foreign object first: the status names it, it is not changed, its dependents wait, other
+// components run, and once it is deleted the stack becomes ready.
 func (w *world) reportsNameConflict(kind string, labels map[string]string) {
-	app := w.create("suspend: true" + conflictSpec) // the name of a revision depends on its UID
+	app := w.create("suspend: true" + conflictSpec) // the name of a revision depends on the UID of the stack
 	foreign := conflictingObjects[kind].make(w, app)
 	foreign.SetLabels(labels)
 	w.Expect(w.Create(w.Context(), foreign)).To(Succeed())
 	uid := foreign.GetUID()
 
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = false })
-	want := fmt.Sprintf("False/NameConflict: %s %s/%s exists and is not Holdfast's, so it is left alone; delete it, choose another name, or hand it over: "+
+	want := fmt.Sprintf("False/NameConflict: %s %s/%s exists and is not managed by Holdfast; delete it, choose another name, or allow adoption: "+
 		"kubectl annotate %s %s -n %s apps.holdfast.dev/adopt=true", kind, w.NS, foreign.GetName(), strings.ToLower(kind), foreign.GetName(), w.NS)
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(want))
 	w.Expect(w.condition("Applied")()).To(Equal(want))
-	w.Eventually(func() []string { return w.healthyComponents() }, "60s", "50ms").Should(ContainElements(conflictingObjects[kind].well), "others go on")
+	w.Eventually(func() []string { return w.healthyComponents() }, "60s", "50ms").Should(ContainElements(conflictingObjects[kind].well), "other components become ready")
 	w.WaitIdle("shop")
-	// It looks again every 15 to 20 s, maybe just now, but not twice in a row.
+	// The operator checks again every 15 to 20 s, maybe just now, but not twice in a row.
 	w.Eventually(func() string {
-		calls := w.OperatorRequests(func() { time.Sleep(1500 * time.Millisecond) })
+		calls := w.OperatorRequestsWithin(1500 * time.Millisecond)
 		if len(childWrites(calls)) == 0 && len(calls.Reads()) <= 2 {
 			return ""
 		}
 		return calls.Count().String()
 	}, "4s", "1ms").Should(BeEmpty())
 	w.Expect(w.healthyComponents()).To(ConsistOf(conflictingObjects[kind].well))
-	w.Expect(w.deployment("shop-web") == nil).To(Equal(kind != "ControllerRevision"), "who needs it waits")
+	w.Expect(w.deployment("shop-web") == nil).To(Equal(kind != "ControllerRevision"), "dependents wait")
 	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
 	w.Expect(foreign.GetUID()).To(Equal(uid))
 	for _, m := range foreign.GetManagedFields() {
@@ -128,8 +129,7 @@ func (w *world) reportsNameConflict(kind string, labels map[string]string) {
 	w.expectSteadyState()
 }
 
-// waitConflictResolved wakes the operator until there is no conflict any more. It would look by
-// itself, every 15 to 20 s.
+// waitConflictResolved triggers the operator until there is no conflict. It would check only every 15 to 20 s.
 func (w *world) waitConflictResolved() {
 	w.Helper()
 	w.Eventually(func() string {
@@ -138,7 +138,7 @@ func (w *world) waitConflictResolved() {
 	}, "60s", "500ms").ShouldNot(HavePrefix("False/NameConflict"))
 }
 
-// healthyComponents are the components that are.
+// healthyComponents returns the ready components.
 func (w *world) healthyComponents() []string {
 	var out []string
 	for _, c := range w.stack().Status.Components {
@@ -149,13 +149,14 @@ func (w *world) healthyComponents() []string {
 	return out
 }
 
-// orphanedByPreviousStack deletes a stack and keeps its children. A new one of the same name takes none
-// of them until their owner lets it, and has a history of its own.
-func orphanedByPreviousStack(w *world) {
+// TestOrphanOfPreviousStackIsNameConflict deletes a stack and keeps its children. A new stack of the same name adopts
+// them only with the annotation, and has its own history.
+func TestOrphanOfPreviousStackIsNameConflict(t *testing.T) {
+	w := newStory(t)
 	w.create(twoServicesSpec)
 	w.waitReady()
 	w.WaitIdle("shop")
-	uid, revision := w.deployment("shop-web").UID, w.revisions()[0]
+	uid, before := w.deployment("shop-web").UID, w.revisions()[0]
 	w.Expect(w.Delete(w.Context(), w.stack(), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
 	w.Eventually(func() bool { return w.stack() == nil }, "60s", "50ms").Should(BeTrue())
 	w.Eventually(func() int { return len(w.revisions()[0].OwnerReferences) }, "60s", "50ms").Should(BeZero())
@@ -163,7 +164,7 @@ func orphanedByPreviousStack(w *world) {
 
 	w.create(twoServicesSpec)
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(fmt.Sprintf(
-		`False/NameConflict: Deployment %s/shop-web was left behind by another AppStack "shop"`, w.NS)))
+		`False/NameConflict: Deployment %s/shop-web was created by another AppStack "shop"`, w.NS)))
 	w.WaitIdle("shop")
 	for _, name := range []string{"shop-web", "shop-api"} {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"apps.holdfast.dev/adopt":"true"}}}`))
@@ -173,8 +174,8 @@ func orphanedByPreviousStack(w *world) {
 	w.waitReady()
 	w.Expect(w.deployment("shop-web").UID).To(Equal(uid))
 	w.Expect(w.deploymentRevisions()).To(Equal(map[string]string{"shop-web": "1", "shop-api": "1"}))
-	w.Expect(w.revisionNumbers()).To(Equal([]string{"1h", "1h"}), "a history of its own")
-	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(&revision), &revision)).To(Succeed())
-	w.Expect(revision.ResourceVersion).To(Equal(version), "the history of another stack was written")
+	w.Expect(w.revisionNumbers()).To(Equal([]string{"1h", "1h"}), "a separate history")
+	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(&before), &before)).To(Succeed())
+	w.Expect(before.ResourceVersion).To(Equal(version), "the history of another stack is not written")
 	w.expectSteadyState()
 }

@@ -2,6 +2,7 @@ package appstack_test
 
 import (
 	"strings"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,21 +15,6 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
-
-func init() {
-	stories["data: a stateful component comes up and settles"] = statefulBecomesReady
-	stories["data: removed and added again, with the same volume and password"] = removedAndAddedAgain
-	stories["data: deleted and made again"] = deletedAndRecreated
-	stories["data: deleted for good"] = deletedWithData
-	stories["data: renamed, with pods that run on"] = renameKeepsData
-	stories["data: a rename that nobody said is one"] = undeclaredRename
-	stories["data: a password that is gone is not made up"] = lostCredential
-	stories["data: a claim of somebody else"] = foreignClaim
-	stories["data: a password of one's own"] = userProvidedPassword
-	stories["data: a Secret of somebody else"] = foreignSecret
-	stories["data: handed over to another stack"] = dataAdoptedByAnotherStack
-	stories["data: a pod of a broken revision is replaced by the fix"] = podOfBrokenRevisionIsReplaced
-}
 
 const statefulSpec = `
 components:
@@ -59,13 +45,13 @@ func (w *world) pod(name string) *corev1.Pod {
 	return harness.Find(w.World, &corev1.Pod{ObjectMeta: w.objectMeta(name)})
 }
 
-// retainedData is what must never change.
+// retainedData identifies data that must never change.
 type retainedData struct {
 	claimUID types.UID
 	password string
 }
 
-// retainedData of the database, which is called shop-db unless it was made with another name.
+// retainedData returns the data of the database, which is called shop-db unless it was created with another name.
 func (w *world) retainedData() retainedData {
 	var t retainedData
 	if c := w.claim("data-shop-db-0"); c != nil {
@@ -77,7 +63,8 @@ func (w *world) retainedData() retainedData {
 	return t
 }
 
-func statefulBecomesReady(w *world) {
+func TestStatefulComponentBecomesReady(t *testing.T) {
+	w := newStory(t)
 	w.create(statefulSpec)
 	w.waitReady()
 	set, claim, secret := w.statefulSet("shop-db"), w.claim("data-shop-db-0"), w.credentials("shop-db-auth")
@@ -89,9 +76,9 @@ func statefulBecomesReady(w *world) {
 	w.Expect(secret.OwnerReferences).To(BeEmpty())
 	for _, labels := range []map[string]string{claim.Labels, secret.Labels} {
 		w.Expect(labels).To(And(
-			HaveKeyWithValue(appsapi.LabelOwnerUID, string(w.stack().UID)), HaveKeyWithValue(appsapi.LabelOwnerKind, "AppStack"),
+			HaveKeyWithValue(appsapi.DefaultKeys.OwnerUID, string(w.stack().UID)), HaveKeyWithValue(appsapi.DefaultKeys.OwnerKind, "AppStack"),
 			HaveKeyWithValue(appsapi.LabelInstance, "shop"), HaveKeyWithValue(appsapi.LabelComponent, "db"),
-			HaveKeyWithValue(appsapi.LabelWorkload, "statefulset-shop-db"), Not(HaveKey(appsapi.LabelRetained))))
+			HaveKeyWithValue(appsapi.DefaultKeys.Workload, "statefulset-shop-db"), Not(HaveKey(appsapi.DefaultKeys.Retained))))
 	}
 	w.Expect(secret.Data["password"]).To(MatchRegexp("^[A-Za-z0-9]{32}$"))
 	w.Expect(w.pod("shop-db-0").Spec.Containers[0].Env).To(ContainElement(HaveField("Name", "PASSWORD")))
@@ -114,7 +101,8 @@ func (w *world) removeComponentAndBindings(component string) {
 	})
 }
 
-func removedAndAddedAgain(w *world) {
+func TestRestoredComponentKeepsData(t *testing.T) {
+	w := newStory(t)
 	w.create(statefulSpec)
 	w.waitReady()
 	before, db := w.retainedData(), w.stack().Spec.Components[0]
@@ -126,19 +114,20 @@ func removedAndAddedAgain(w *world) {
 		And(HaveField("Kind", "PersistentVolumeClaim"), HaveField("Name", "data-shop-db-0"), HaveField("Component", "db"),
 			HaveField("RemoveCommand", ContainSubstring("kubectl delete persistentvolumeclaim data-shop-db-0 -n "+w.NS))),
 		And(HaveField("Kind", "Secret"), HaveField("Name", "shop-db-auth"))))
-	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Labels }, "20s").Should(HaveKeyWithValue(appsapi.LabelRetained, "true"))
+	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Labels }, "20s").Should(HaveKeyWithValue(appsapi.DefaultKeys.Retained, "true"))
 	w.Eventually(func() []string { return w.Events("AppStack", "shop") }, "20s").Should(ContainElement("DataRetained"))
 	w.Expect(w.retainedData()).To(Equal(before))
 
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Components = append(s.Components, db) })
 	w.waitReady()
 	w.Expect(w.retainedData()).To(Equal(before))
-	w.Expect(w.claim("data-shop-db-0").Labels).NotTo(HaveKey(appsapi.LabelRetained))
-	w.Expect(w.credentials("shop-db-auth").Labels).NotTo(HaveKey(appsapi.LabelRetained))
+	w.Expect(w.claim("data-shop-db-0").Labels).NotTo(HaveKey(appsapi.DefaultKeys.Retained))
+	w.Expect(w.credentials("shop-db-auth").Labels).NotTo(HaveKey(appsapi.DefaultKeys.Retained))
 	w.Expect(w.stack().Status.Retained).To(BeEmpty())
 }
 
-func deletedAndRecreated(w *world) {
+func TestRecreatedStackKeepsData(t *testing.T) {
+	w := newStory(t)
 	w.create(statefulSpec)
 	w.waitReady()
 	before, uid := w.retainedData(), w.stack().UID
@@ -146,16 +135,17 @@ func deletedAndRecreated(w *world) {
 	w.Eventually(w.stack, "60s").Should(BeNil())
 	w.Expect(w.statefulSet("shop-db")).To(BeNil())
 	w.Expect(w.retainedData()).To(Equal(before))
-	w.Expect(w.claim("data-shop-db-0").Labels).To(HaveKeyWithValue(appsapi.LabelRetained, "true"))
+	w.Expect(w.claim("data-shop-db-0").Labels).To(HaveKeyWithValue(appsapi.DefaultKeys.Retained, "true"))
 
 	w.create(statefulSpec)
 	w.waitReady()
 	w.Expect(w.stack().UID).NotTo(Equal(uid))
 	w.Expect(w.retainedData()).To(Equal(before))
-	w.Expect(w.claim("data-shop-db-0").Labels).To(And(Not(HaveKey(appsapi.LabelRetained)), HaveKeyWithValue(appsapi.LabelOwnerUID, string(w.stack().UID))))
+	w.Expect(w.claim("data-shop-db-0").Labels).To(And(Not(HaveKey(appsapi.DefaultKeys.Retained)), HaveKeyWithValue(appsapi.DefaultKeys.OwnerUID, string(w.stack().UID))))
 }
 
-func deletedWithData(w *world) {
+func TestDeletionPolicyDeleteRemovesData(t *testing.T) {
+	w := newStory(t)
 	w.create("deletionPolicy: Delete\n" + statefulSpec)
 	w.waitReady()
 	w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
@@ -163,7 +153,8 @@ func deletedWithData(w *world) {
 	w.Expect(w.retainedData()).To(Equal(retainedData{}))
 }
 
-func renameKeepsData(w *world) {
+func TestRenameKeepsData(t *testing.T) {
+	w := newStory(t)
 	w.create(statefulSpec)
 	w.waitReady()
 	before, pod, set := w.retainedData(), w.pod("shop-db-0").UID, w.statefulSet("shop-db").UID
@@ -174,14 +165,15 @@ func renameKeepsData(w *world) {
 	w.waitReady()
 	w.Eventually(func() *corev1.Service { return w.service("shop-db") }, "30s").Should(BeNil())
 	w.Expect(w.retainedData()).To(Equal(before))
-	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "the pod was restarted")
+	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "the pod is not replaced")
 	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set))
 	w.Expect(w.service("shop-database")).NotTo(BeNil())
 	w.Expect(w.claim("data-shop-db-0").Labels).To(HaveKeyWithValue(appsapi.LabelComponent, "database"))
 	w.Expect(w.stack().Status.Components[0]).To(And(HaveField("Name", "database"), HaveField("ResourceName", "shop-db")))
 }
 
-func undeclaredRename(w *world) {
+func TestUndeclaredRenameIsRejected(t *testing.T) {
+	w := newStory(t)
 	w.create(statefulSpec)
 	w.waitReady()
 	before := w.retainedData()
@@ -190,7 +182,7 @@ func undeclaredRename(w *world) {
 		s.Components[1].Bindings[0] = appsapi.Binding{Component: "database", EnvPrefix: "DB"}
 	})
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/DataConflict: "),
-		ContainSubstring(`would start empty beside PersistentVolumeClaim data-shop-db-0, which has the data of "db"`), ContainSubstring("renamedFrom: db")))
+		ContainSubstring(`would start with empty volumes, although PersistentVolumeClaim data-shop-db-0 has the data of component "db"`), ContainSubstring("renamedFrom: db")))
 	w.Expect(w.condition("Stalled")()).To(HavePrefix("True/DataConflict"))
 	w.Expect(w.statefulSet("shop-database")).To(BeNil())
 	w.Expect(w.retainedData()).To(Equal(before))
@@ -202,30 +194,32 @@ func undeclaredRename(w *world) {
 	w.Expect(w.retainedData()).To(Equal(before))
 }
 
-func lostCredential(w *world) {
+func TestLostCredentialIsNotReplaced(t *testing.T) {
+	w := newStory(t)
 	w.create(statefulSpec)
 	w.waitReady()
 	before, pod := w.retainedData(), w.pod("shop-db-0").UID
-	w.Expect(w.Delete(w.Context(), w.credentials("shop-db-auth"))).To(MatchError(ContainSubstring(`Secret "shop-db-auth" is the password to the data of component "db" of application "shop"`)))
+	w.Expect(w.Delete(w.Context(), w.credentials("shop-db-auth"))).To(MatchError(ContainSubstring(`Secret "shop-db-auth" contains the password for the data of component "db" of application "shop"`)))
 	w.Expect(w.Delete(w.Context(), harness.ConfirmDelete(w.World, w.credentials("shop-db-auth")))).To(Succeed())
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix(`False/CredentialsLost: Component "db": `), ContainSubstring("kubectl create secret generic shop-db-auth")))
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:2" })
 	w.Eventually(w.condition("Ready"), "20s").Should(HavePrefix("False/CredentialsLost"))
 	w.Expect(w.credentials("shop-db-auth")).To(BeNil())
-	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "a pod that runs was replaced by one that could not start")
+	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "a running pod is not replaced by one that cannot start")
 
 	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("shop-db-auth"), StringData: map[string]string{"password": before.password}})).To(Succeed())
 	w.waitReady()
 	w.Expect(w.retainedData()).To(Equal(before))
 }
 
-func foreignClaim(w *world) {
+func TestForeignClaimIsNameConflict(t *testing.T) {
+	w := newStory(t)
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	foreign := &corev1.PersistentVolumeClaim{ObjectMeta: w.objectMeta("data-shop-db-0"), Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{Requests: size}}}
 	w.Expect(w.Create(w.Context(), foreign)).To(Succeed())
 	w.create(statefulSpec)
-	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/NameConflict: PersistentVolumeClaim "), ContainSubstring("data-shop-db-0 exists and is not Holdfast's")))
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/NameConflict: PersistentVolumeClaim "), ContainSubstring("data-shop-db-0 exists and is not managed by Holdfast")))
 	w.Expect(w.statefulSet("shop-db")).To(BeNil())
 	w.Expect(w.credentials("shop-db-auth")).To(BeNil())
 
@@ -234,8 +228,8 @@ func foreignClaim(w *world) {
 	claim := w.claim("data-shop-db-0")
 	w.Expect(claim.UID).To(Equal(foreign.UID))
 	w.Expect(claim.Labels).To(And(HaveKeyWithValue(appsapi.LabelManagedBy, "holdfast"), HaveKeyWithValue(appsapi.LabelComponent, "db"),
-		HaveKeyWithValue(appsapi.LabelWorkload, "statefulset-shop-db"), HaveKeyWithValue(appsapi.LabelOwnerUID, string(w.stack().UID))))
-	w.Expect(w.condition("Ready")()).To(HavePrefix("True/Reconciled"), "its password is not lost: it has just been made")
+		HaveKeyWithValue(appsapi.DefaultKeys.Workload, "statefulset-shop-db"), HaveKeyWithValue(appsapi.DefaultKeys.OwnerUID, string(w.stack().UID))))
+	w.Expect(w.condition("Ready")()).To(HavePrefix("True/Reconciled"), "its password is not lost: it was just created")
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].Size = resource.MustParse("2Gi") })
 	w.waitReady()
 	w.Expect(w.claim("data-shop-db-0").Status.Capacity.Storage().String()).To(Equal("2Gi"))
@@ -248,17 +242,19 @@ func (w *world) allowAdoption(objects ...client.Object) {
 	}
 }
 
-func foreignSecret(w *world) {
+func TestForeignSecretIsNameConflict(t *testing.T) {
+	w := newStory(t)
 	foreign := &corev1.Secret{ObjectMeta: w.objectMeta("shop-db-auth"), StringData: map[string]string{"password": "theirs"}}
 	w.Expect(w.Create(w.Context(), foreign)).To(Succeed())
 	w.create(statefulSpec)
-	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/DataConflict: "), ContainSubstring("Secret shop-db-auth exists and is not Holdfast's")))
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/DataConflict: "), ContainSubstring("Secret shop-db-auth exists and is not managed by Holdfast")))
 	w.allowAdoption(foreign)
 	w.waitReady()
 	w.Expect(w.retainedData().password).To(Equal("theirs"))
 }
 
-func dataAdoptedByAnotherStack(w *world) {
+func TestDataAdoptedByAnotherStack(t *testing.T) {
+	w := newStory(t)
 	w.create(statefulSpec)
 	w.waitReady()
 	before := w.retainedData()
@@ -267,24 +263,26 @@ func dataAdoptedByAnotherStack(w *world) {
 	store := &appsapi.AppStack{ObjectMeta: w.objectMeta("store")}
 	w.Expect(yaml.UnmarshalStrict([]byte(strings.Replace(statefulSpec, "- name: db", "- name: db\n  resourceName: shop-db", 1)), &store.Spec)).To(Succeed())
 	w.Expect(w.Create(w.Context(), store)).To(Succeed())
-	w.Eventually(func() string { return w.Condition(store, "Ready") }, "20s").Should(And(HavePrefix("False/DataConflict: "), ContainSubstring(`has the data of component "db" of AppStack "shop"`)))
+	w.Eventually(func() string { return w.Condition(store, "Ready") }, "20s").Should(And(HavePrefix("False/DataConflict: "), ContainSubstring(`belongs to component "db" of AppStack "shop"`)))
 	w.allowAdoption(w.claim("data-shop-db-0"), w.credentials("shop-db-auth"))
 	w.WaitReady(store)
 	w.Expect(w.retainedData()).To(Equal(before))
 }
 
-func userProvidedPassword(w *world) {
+func TestUserProvidedPassword(t *testing.T) {
+	w := newStory(t)
 	w.create(strings.Replace(statefulSpec, "{key: password, env: PASSWORD}", "{key: password, env: PASSWORD, secretRef: {name: mine, key: secret}}", 1))
-	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/CredentialSourceMissing: Secret "), HaveSuffix(`mine, from which the credential "password" is copied, does not exist; create it`)))
+	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/CredentialSourceMissing: Secret "), HaveSuffix(`mine, the source of credential "password", does not exist; create it`)))
 	w.Expect(w.statefulSet("shop-db")).To(BeNil())
 	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("mine"), StringData: map[string]string{"secret": "open"}})).To(Succeed())
 	w.waitReady()
 	w.Expect(w.retainedData().password).To(Equal("open"))
 	w.Expect(w.Delete(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("mine")})).To(Succeed())
-	w.Consistently(w.condition("Ready"), "1s").Should(HavePrefix("True"), "it has a copy")
+	w.Consistently(w.condition("Ready"), "1s").Should(HavePrefix("True"), "the credentials have a copy")
 }
 
-func podOfBrokenRevisionIsReplaced(w *world) {
+func TestPodOfBrokenRevisionIsReplaced(t *testing.T) {
+	w := newStory(t)
 	w.create(strings.Replace(statefulSpec, "shop/db:1", "shop/db:1\n    replicas: 2", 1))
 	w.waitReady()
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:missing" })

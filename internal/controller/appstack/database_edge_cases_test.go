@@ -2,6 +2,7 @@ package appstack_test
 
 import (
 	"strings"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -10,21 +11,12 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
-	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-func init() {
-	stories["database: that of another application is left alone"] = databaseOfAnotherApplication
-	stories["database: a job of the release before does not hold a password up"] = finishedJobDoesNotBlockRotation
-	stories["database: a server that never got ready may have written"] = interruptedUpgrade
-	stories["database: a newer server was started behind our back"] = manualUpgrade
-	stories["database: who reads the binding without being bound is waited for"] = consumerOfBindingSecret
-	stories["database: the component leaves between two sets"] = databaseRemovedDuringRecreate
-	behaviors["11.8-never"], behaviors["11.8-missing"] = podsim.NeverReady(), podsim.ImageNotFound()
-}
-
-// databaseOfAnotherApplication: two objects of one name, and one database.
-func databaseOfAnotherApplication(w *world) {
+// TestDatabaseOfAnotherApplicationIsLeftAlone creates an AppStack whose database has the name of a CloudManager's
+// database.
+func TestDatabaseOfAnotherApplicationIsLeftAlone(t *testing.T) {
+	w := newStory(t)
 	cm := &appsapi.CloudManager{ObjectMeta: w.objectMeta("shop")}
 	w.decode(`
 spec:
@@ -42,8 +34,10 @@ spec:
 	w.WaitReady(cm)
 }
 
-// finishedJobDoesNotBlockRotation: what has run for an earlier spec is remembered, and its pods with it. They use nothing any more.
-func finishedJobDoesNotBlockRotation(w *world) {
+// TestFinishedJobDoesNotBlockRotation checks that completed jobs of earlier revisions do not count as users of a
+// password.
+func TestFinishedJobDoesNotBlockRotation(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec + `
 - name: migrate
   bindings: [{component: db}]
@@ -59,31 +53,35 @@ func finishedJobDoesNotBlockRotation(w *world) {
 	w.Eventually(w.checkPasswords, databaseTimeout).Should(Succeed())
 }
 
-// interruptedUpgrade: whoever goes back while a newer server works on the files would have an older one open them.
-func interruptedUpgrade(w *world) {
+// TestInterruptedDatabaseUpgrade reverts an upgrade while the newer server runs: an older server must not use the files
+// anymore.
+func TestInterruptedDatabaseUpgrade(t *testing.T) {
+	w := newStory(t)
 	w.create(strings.Replace(databaseSpec, "11.8", "10.11", 1))
 	w.waitReady()
 	setImageAndVersion := func(tag, version string) {
 		w.editComponent("db", func(c *appsapi.Component) { c.Database.Image, c.Database.Version = "shop/mariadb:"+tag, version })
 	}
-	recordedVersion := func() string { return w.claim("data-shop-db-0").Annotations[appsapi.AnnotationServerVersion] }
+	recordedVersion := func() string { return w.claim("data-shop-db-0").Annotations[appsapi.DefaultKeys.ServerVersion] }
 	setImageAndVersion("11.8-missing", "11.8")
 	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring("11.8-missing"))
 	setImageAndVersion("10.11", "10.11")
-	w.waitReady() // what never came has not written anything
+	w.waitReady() // a server that never started has not written data
 	w.Expect(recordedVersion()).To(Equal("10.11.0"))
 
 	setImageAndVersion("11.8-never", "11.8")
 	w.Eventually(recordedVersion, databaseTimeout).Should(Equal("11.8"))
 	setImageAndVersion("10.11", "10.11")
-	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring("was written by MariaDB 11.8.0, and image shop/mariadb:10.11 is of the series 10.11"))
+	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring("was written by MariaDB 11.8.0, but image shop/mariadb:10.11 is from the older series 10.11"))
 	w.Expect(w.pod("shop-db-0").Spec.Containers[0].Image).To(Equal("shop/mariadb:11.8-never"))
 	setImageAndVersion("11.8", "11.8")
 	w.waitReady()
 }
 
-// manualUpgrade: what counts is who was let near the files, and not who asked for it.
-func manualUpgrade(w *world) {
+// TestManualDatabaseUpgrade checks that the recorded version is that of the last server that ran, also after a manual
+// change.
+func TestManualDatabaseUpgrade(t *testing.T) {
+	w := newStory(t)
 	w.create(strings.Replace(databaseSpec, "11.8", "10.11", 1))
 	w.waitReady()
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = true })
@@ -99,12 +97,14 @@ func manualUpgrade(w *world) {
 		return nil
 	}, databaseTimeout).Should(ContainElement(HaveField("State.Running", Not(BeNil()))))
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = false })
-	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring("was written by MariaDB 11.8.0, and image mariadb:10.11 is of the series 10.11"))
+	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring("was written by MariaDB 11.8.0, but image mariadb:10.11 is from the older series 10.11"))
 	w.Expect(w.pod("shop-db-0").Spec.Containers[0].Image).To(Equal("shop/mariadb:11.8-never"))
 }
 
-// consumerOfBindingSecret: a component that has the Secret in its environment knows the password as well as one that is bound.
-func consumerOfBindingSecret(w *world) {
+// TestRotationWaitsForUnboundConsumer checks that a component that uses the binding Secret in its environment counts as
+// a consumer.
+func TestRotationWaitsForUnboundConsumer(t *testing.T) {
+	w := newStory(t)
 	w.create(strings.Replace(databaseSpec, `bindings: [{component: db}]
   service: {image: "shop/web:1",`, `dependsOn: [db]
   service: {image: "shop/web:1", envFrom: [{secretRef: {name: shop-db-binding}}],`, 1))
@@ -116,14 +116,15 @@ func consumerOfBindingSecret(w *world) {
 	})
 	w.Eventually(func() string { return string(w.credentials("shop-db-binding").Data["password"]) }, databaseTimeout).ShouldNot(Equal(old))
 	w.Consistently(func() []string { return w.accountHashes("db") }, "3s").Should(ContainElement(mariadb.Hash(old)))
-	w.Eventually(func() string { return w.stack().Status.Components[0].Message }, databaseTimeout).Should(ContainSubstring(`as component "web" may be`))
+	w.Eventually(func() string { return w.stack().Status.Components[0].Message }, databaseTimeout).Should(ContainSubstring(`until component "web" has restarted`))
 	w.editComponent("web", func(c *appsapi.Component) { c.Service.Image = "shop/web:2" })
 	w.waitReady()
 	w.Eventually(w.checkPasswords, databaseTimeout).Should(Succeed())
 }
 
-// databaseRemovedDuringRecreate: with the pods goes what told how to get in.
-func databaseRemovedDuringRecreate(w *world) {
+// TestDatabaseRemovedDuringRecreate checks that the binding is deleted with the pods.
+func TestDatabaseRemovedDuringRecreate(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec)
 	w.waitReady()
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = true })

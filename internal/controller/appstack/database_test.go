@@ -3,6 +3,7 @@ package appstack_test
 import (
 	"fmt"
 	"slices"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -10,22 +11,6 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
-
-func init() {
-	stories["database: comes up, is bound, settles"] = databaseBecomesReady
-	stories["database: passwords are replaced on request"] = rotationOnRequest
-	stories["database: a password of one's own is changed"] = rotationFromUserSecret
-	stories["database: those who use it cannot be rolled"] = rotationWaitsForConsumers
-	stories["database: who has left the spec still knows the old password"] = rotationWaitsForReplacedConsumer
-	stories["database: nobody knows the password of root"] = rootPasswordChangedInServer
-	stories["database: an older server is not let near"] = downgradeIsRejected
-	stories["database: a version that it is not"] = versionMismatch
-	stories["database: the root password is taken out of its Secret"] = rootPasswordRemovedFromSecret
-	stories["database: the name of the binding is taken"] = bindingNameConflict
-	stories["database: hangs, and says so"] = unresponsiveDatabase
-	stories["database: with hands off nothing is asked of it"] = suspendedDatabase
-	stories["database: a schema that its data does not have"] = schemaMismatch
-}
 
 const databaseSpec = `
 components:
@@ -36,7 +21,7 @@ components:
   service: {image: "shop/web:1", replicas: 2}
 `
 
-// accountHashes are those of an account, in the server of the database.
+// accountHashes returns the password hashes of an account in the server.
 func (w *world) accountHashes(user string) []string {
 	w.Helper()
 	pod := w.pod("shop-db-0")
@@ -46,37 +31,36 @@ func (w *world) accountHashes(user string) []string {
 	return volume.Hashes(user)
 }
 
-// checkPasswords says that each account has exactly the password that is stored, and that it is the one that
-// those who use the database are told.
+// checkPasswords checks that each account has exactly the stored password, and that the binding has it, too.
 func (w *world) checkPasswords() error {
 	stored, binding := w.credentials("shop-db-auth"), w.credentials("shop-db-binding")
 	if stored == nil || binding == nil {
-		return fmt.Errorf("the Secrets are %v and %v", stored, binding)
+		return fmt.Errorf("got Secrets %v and %v", stored, binding)
 	}
 	for key, user := range map[string]string{"root-password": "root", "password": "db"} {
 		if stored.Data["pending-"+key] != nil {
-			return fmt.Errorf("%s is on its way to another one", key)
+			return fmt.Errorf("rotation of %s is pending", key)
 		}
 		if got, want := w.accountHashes(user), []string{mariadb.Hash(string(stored.Data[key]))}; !slices.Equal(got, want) {
-			return fmt.Errorf("%s has %v in the server, and stored is %v", user, got, want)
+			return fmt.Errorf("%s: got %v in the server, want the stored %v", user, got, want)
 		}
 	}
 	if string(binding.Data["password"]) != string(stored.Data["password"]) {
-		return fmt.Errorf("the binding has another password")
+		return fmt.Errorf("the binding has a different password")
 	}
 	return nil
 }
 
-// databaseTimeout is how long to wait for something that takes a dozen visits, one after the other, beside all
-// other stories.
+// databaseTimeout is the maximum time for an operation with a dozen database checks, while other tests run.
 const databaseTimeout = "180s"
 
-func databaseBecomesReady(w *world) {
+func TestDatabaseBecomesReady(t *testing.T) {
+	w := newStory(t)
 	calls := w.OperatorRequests(func() {
 		w.create(databaseSpec)
 		w.waitReady()
 	})
-	w.Expect(calls.Of("pods").Reads()).To(BeEmpty(), "no password is replaced, and pods are asked for at the API server, which takes its time")
+	w.Expect(calls.Of("pods").Reads()).To(BeEmpty(), "without a rotation no live reads of pods are needed")
 	w.Expect(w.checkPasswords()).To(Succeed())
 	binding := w.credentials("shop-db-binding")
 	w.Expect(binding.Type).To(Equal(corev1.SecretType("servicebinding.io/mysql")))
@@ -84,11 +68,12 @@ func databaseBecomesReady(w *world) {
 	status := w.stack().Status
 	w.Expect(status.Binding).To(Equal(&appsapi.SecretReference{Name: "shop-db-binding"}))
 	w.Expect(status.Components[0].Type).To(Equal(appsapi.ComponentDatabase))
-	w.Expect(w.claim("data-shop-db-0").Annotations).To(HaveKeyWithValue(appsapi.AnnotationServerVersion, "11.8.0"))
+	w.Expect(w.claim("data-shop-db-0").Annotations).To(HaveKeyWithValue(appsapi.DefaultKeys.ServerVersion, "11.8.0"))
 	w.expectSteadyState()
 }
 
-func rotationOnRequest(w *world) {
+func TestRotationOnRequest(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec)
 	w.waitReady()
 	pod, before, template := w.pod("shop-db-0").UID, w.credentials("shop-db-auth"), w.deployment("shop-web").Spec.Template
@@ -98,13 +83,14 @@ func rotationOnRequest(w *world) {
 	w.waitReady()
 	w.Eventually(w.checkPasswords, databaseTimeout).Should(Succeed())
 	w.Expect(string(w.credentials("shop-db-auth").Data["root-password"])).NotTo(Equal(string(before.Data["root-password"])))
-	w.Expect(w.deployment("shop-web").Spec.Template).NotTo(Equal(template), "those who use it have not been rolled")
-	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "the server was restarted")
+	w.Expect(w.deployment("shop-web").Spec.Template).NotTo(Equal(template), "consumers are rolled out")
+	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "the server is not restarted")
 	w.expectSteadyState()
 	w.Expect(w.checkPasswords()).To(Succeed())
 }
 
-func rotationFromUserSecret(w *world) {
+func TestRotationFromUserSecret(t *testing.T) {
+	w := newStory(t)
 	password := func(p string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: w.objectMeta("mine"), StringData: map[string]string{"db": p}}
 	}
@@ -124,14 +110,16 @@ components:
 	w.Eventually(w.checkPasswords, databaseTimeout).Should(Succeed())
 
 	w.Expect(w.Delete(w.Context(), password(""))).To(Succeed())
-	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring(`has nothing under the key "db"; the password stays what it was`))
+	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring(`has no key "db"; the current password stays valid`))
 	w.Expect(w.checkPasswords()).To(Succeed())
 	w.Expect(w.Create(w.Context(), password("another one"))).To(Succeed())
 	w.waitReady()
 }
 
-// rotationWaitsForConsumers: as long as somebody knows only the old password, the server takes both.
-func rotationWaitsForConsumers(w *world) {
+// TestRotationWaitsForConsumers checks that the server accepts both passwords as long as a consumer only has the old
+// one.
+func TestRotationWaitsForConsumers(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec)
 	w.waitReady()
 	old := string(w.credentials("shop-db-auth").Data["password"])
@@ -147,8 +135,10 @@ func rotationWaitsForConsumers(w *world) {
 	w.Eventually(w.checkPasswords, databaseTimeout).Should(Succeed())
 }
 
-// rotationWaitsForReplacedConsumer: what a component took the place of serves until that is ready, with the password that it was told.
-func rotationWaitsForReplacedConsumer(w *world) {
+// TestRotationWaitsForReplacedConsumer checks that a replaced component keeps its valid password until its replacement
+// is ready.
+func TestRotationWaitsForReplacedConsumer(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec)
 	w.waitReady()
 	old := string(w.credentials("shop-db-auth").Data["password"])
@@ -166,58 +156,62 @@ func rotationWaitsForReplacedConsumer(w *world) {
 	w.Eventually(w.checkPasswords, databaseTimeout).Should(Succeed())
 }
 
-func rootPasswordChangedInServer(w *world) {
+func TestRootPasswordChangedInServer(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec)
 	w.waitReady()
 	pod := w.pod("shop-db-0")
 	w.Databases.Volume(w.Context(), pod).SetHashes("root", mariadb.Hash("by hand"))
-	w.editComponent("db", func(c *appsapi.Component) { c.Database.Rotation.RequestedAt = "now" }) // somebody looks
-	w.Eventually(w.condition("Ready"), databaseTimeout).Should(And(ContainSubstring("opens the database as root: somebody has changed it in the server"),
+	w.editComponent("db", func(c *appsapi.Component) { c.Database.Rotation.RequestedAt = "now" }) // triggers a check
+	w.Eventually(w.condition("Ready"), databaseTimeout).Should(And(ContainSubstring("is valid for root: the password was changed in the server"),
 		ContainSubstring("kubectl annotate secret shop-db-auth -n "+w.NS)))
-	w.Consistently(func() any { return w.pod("shop-db-0").UID }, "1s").Should(Equal(pod.UID), "a restart helps nobody")
+	w.Consistently(func() any { return w.pod("shop-db-0").UID }, "1s").Should(Equal(pod.UID), "no restart")
 	secret := w.credentials("shop-db-auth")
-	secret.Annotations[appsapi.AnnotationResetCredentials] = "now"
+	secret.Annotations[appsapi.DefaultKeys.ResetCredentials] = "now"
 	w.Expect(w.Update(w.Context(), secret)).To(Succeed())
 	w.waitReady()
 	w.Eventually(w.checkPasswords, databaseTimeout).Should(Succeed())
 	w.Expect(w.pod("shop-db-0").UID).NotTo(Equal(pod.UID))
 }
 
-func downgradeIsRejected(w *world) {
+func TestDatabaseDowngradeIsRejected(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec)
 	w.waitReady()
-	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Annotations }, "30s").Should(HaveKey(appsapi.AnnotationServerVersion))
+	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Annotations }, "30s").Should(HaveKey(appsapi.DefaultKeys.ServerVersion))
 	pod := w.pod("shop-db-0").UID
 	w.editComponent("db", func(c *appsapi.Component) { c.Database.Version = "10.11" })
 	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring(
-		"PersistentVolumeClaim data-shop-db-0 was written by MariaDB 11.8.0, and image mariadb:10.11 is of the series 10.11, which cannot be trusted with it"))
+		"PersistentVolumeClaim data-shop-db-0 was written by MariaDB 11.8.0, but image mariadb:10.11 is from the older series 10.11. A downgrade can damage the data"))
 	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod))
 	w.editComponent("db", func(c *appsapi.Component) { c.Database.Version = "12.3" })
 	w.waitReady()
 	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Annotations }, "30s").
-		Should(HaveKeyWithValue(appsapi.AnnotationServerVersion, "12.3.0"))
+		Should(HaveKeyWithValue(appsapi.DefaultKeys.ServerVersion, "12.3.0"))
 }
 
-func versionMismatch(w *world) {
+func TestDatabaseVersionMismatch(t *testing.T) {
+	w := newStory(t)
 	w.create(`
 components:
 - name: db
   database: {version: "11.4", image: "shop/mariadb:11.8", storage: {size: 1Gi}}
 `)
-	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring("Database shop-db is to be version 11.4, and its server says that it is 11.8.0"))
+	w.Eventually(w.condition("Ready"), databaseTimeout).Should(ContainSubstring("Database shop-db declares version 11.4, but its server reports 11.8.0"))
 	w.editComponent("db", func(c *appsapi.Component) { c.Database.Version = "11.8" })
 	w.waitReady()
 }
 
-func rootPasswordRemovedFromSecret(w *world) {
+func TestRootPasswordRemovedFromSecret(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec)
 	w.waitReady()
 	secret := w.credentials("shop-db-auth")
 	password := secret.Data["root-password"]
 	delete(secret.Data, "root-password")
 	w.Expect(w.Update(w.Context(), secret)).To(Succeed())
-	w.Eventually(w.condition("Ready"), databaseTimeout).Should(And(ContainSubstring("CredentialsLost"), ContainSubstring(`has nothing under the key "root-password"`)))
-	w.Expect(w.credentials("shop-db-auth").Data).NotTo(HaveKey("root-password"), "a new one opens nothing")
+	w.Eventually(w.condition("Ready"), databaseTimeout).Should(And(ContainSubstring("CredentialsLost"), ContainSubstring(`has no key "root-password"`)))
+	w.Expect(w.credentials("shop-db-auth").Data).NotTo(HaveKey("root-password"), "a new one would not be valid")
 	secret = w.credentials("shop-db-auth")
 	secret.Data["root-password"] = password
 	w.Expect(w.Update(w.Context(), secret)).To(Succeed())
@@ -225,16 +219,18 @@ func rootPasswordRemovedFromSecret(w *world) {
 	w.Expect(w.checkPasswords()).To(Succeed())
 }
 
-func bindingNameConflict(w *world) {
+func TestBindingNameConflict(t *testing.T) {
+	w := newStory(t)
 	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("shop-db-binding"), StringData: map[string]string{"mine": "yes"}})).To(Succeed())
 	w.create(databaseSpec)
-	w.Eventually(w.condition("Ready"), databaseTimeout).Should(And(ContainSubstring("BindingConflict"), ContainSubstring("exists and is not Holdfast's (type Opaque)")))
+	w.Eventually(w.condition("Ready"), databaseTimeout).Should(And(ContainSubstring("BindingConflict"), ContainSubstring("exists and is not managed by Holdfast (type Opaque)")))
 	w.Expect(w.credentials("shop-db-binding").Data).To(HaveKey("mine"))
 	w.Expect(w.Delete(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("shop-db-binding")})).To(Succeed())
 	w.waitReady()
 }
 
-func unresponsiveDatabase(w *world) {
+func TestUnresponsiveDatabaseIsReported(t *testing.T) {
+	w := newStory(t)
 	w.create(`
 components:
 - name: db
@@ -243,11 +239,12 @@ components:
   bindings: [{component: db}]
   service: {image: "shop/web:1"}
 `)
-	w.Eventually(w.condition("Ready"), "90s").Should(And(ContainSubstring("DatabaseUnresponsive"), ContainSubstring("accepts connections and does not answer")))
-	w.Expect(w.deployment("shop-web")).To(BeNil(), "nobody gets in")
+	w.Eventually(w.condition("Ready"), "90s").Should(And(ContainSubstring("DatabaseUnresponsive"), ContainSubstring("accepts connections but does not respond")))
+	w.Expect(w.deployment("shop-web")).To(BeNil(), "no dependent is created")
 }
 
-func suspendedDatabase(w *world) {
+func TestSuspendedDatabaseIsNotProbed(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec)
 	w.waitReady()
 	before := w.accountHashes("db")
@@ -262,23 +259,24 @@ func suspendedDatabase(w *world) {
 	w.Eventually(w.checkPasswords, databaseTimeout).Should(Succeed())
 }
 
-// schemaMismatch: a rename may say a name for the schema; with another one than the data has, everybody would
-// find nothing.
-func schemaMismatch(w *world) {
+// TestDatabaseSchemaMismatch renames a component and declares another schema than the data has, which is rejected:
+// clients would find an empty schema.
+func TestDatabaseSchemaMismatch(t *testing.T) {
+	w := newStory(t)
 	w.create(databaseSpec)
 	w.waitReady()
-	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Annotations }, "30s").Should(HaveKeyWithValue(appsapi.AnnotationSchema, "db"))
+	w.Eventually(func() map[string]string { return w.claim("data-shop-db-0").Annotations }, "30s").Should(HaveKeyWithValue(appsapi.DefaultKeys.Schema, "db"))
 	volume := w.Databases.Volume(w.Context(), w.pod("shop-db-0"))
 	w.editSpec(func(s *appsapi.AppStackSpec) {
 		s.Components[0].Name, s.Components[0].RenamedFrom, s.Components[0].Database.Database = "store", "db", "store"
 		s.Components[1].Bindings[0] = appsapi.Binding{Component: "store", EnvPrefix: "DB"}
 	})
-	w.Eventually(w.condition("Ready"), databaseTimeout).Should(And(ContainSubstring("DataConflict"), ContainSubstring(`has the schema "db", and database says "store"`)))
-	w.Expect(volume.Rows("store")).To(Equal(-1), "an empty schema was made")
+	w.Eventually(w.condition("Ready"), databaseTimeout).Should(And(ContainSubstring("DataConflict"), ContainSubstring(`contains schema "db", but database is "store"`)))
+	w.Expect(volume.Rows("store")).To(Equal(-1), "no empty schema is created")
 	w.editSpec(func(s *appsapi.AppStackSpec) {
 		s.Components[0].Name, s.Components[0].RenamedFrom, s.Components[0].Database.Database = "shelf", "db", ""
 		s.Components[1].Bindings[0] = appsapi.Binding{Component: "shelf", EnvPrefix: "DB"}
 	})
 	w.waitReady()
-	w.Expect(string(w.credentials("shop-db-binding").Data["database"])).To(Equal("db"), "who is bound finds what there was")
+	w.Expect(string(w.credentials("shop-db-binding").Data["database"])).To(Equal("db"), "the binding has the existing schema")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// appStackCRD is that of our kind.
+// appStackCRD returns the CRD of AppStacks.
 func appStackCRD() client.Object {
 	crd := &unstructured.Unstructured{}
 	crd.SetName("appstacks.apps.holdfast.dev")
@@ -23,8 +23,7 @@ func appStackCRD() client.Object {
 	return crd
 }
 
-// testCRDDeletion takes the kind away from an operator that runs, from one that is down, and from
-// one that starts.
+// testCRDDeletion deletes the CRD while the operator runs, while it is down, and while it starts.
 func testCRDDeletion(t *testing.T, s *harness.Harness) {
 	t.Run("running", func(t *testing.T) {
 		observer, pid := startDeletionWatcher(t, s), s.Operator.Pid()
@@ -43,7 +42,7 @@ func testCRDDeletion(t *testing.T, s *harness.Harness) {
 		data.expectDataOutcome()
 		e.expectDeletionOrder()
 		expectAppServiceWorks(e.world, "after")
-		e.Expect(s.Operator.Pid()).To(Equal(pid), "the operator was restarted")
+		e.Expect(s.Operator.Pid()).To(Equal(pid), "the operator is not restarted")
 	})
 	t.Run("back", func(t *testing.T) { skipUnlessLong(t); reinstallCRD(t, s) })
 	t.Run("down", func(t *testing.T) {
@@ -55,11 +54,11 @@ func testCRDDeletion(t *testing.T, s *harness.Harness) {
 		e.createAndWaitIdle(chainSpec)
 		e.Expect(s.Operator.Kill()).To(Succeed())
 		e.Expect(e.Delete(e.Context(), appStackCRD())).To(Succeed())
-		time.Sleep(90 * time.Second) // the API server gives up after a minute, and tries again later
+		time.Sleep(90 * time.Second) // the API server gives up after a minute and retries later
 		e.Expect(s.Operator.Start()).To(Succeed())
 		restartedAt := time.Now()
 		e.waitGone(appStackCRD())
-		t.Logf("the kind is gone %.1f s after the operator's return", time.Since(restartedAt).Seconds())
+		t.Logf("the CRD is deleted %.1f s after the restart of the operator", time.Since(restartedAt).Seconds())
 		e.waitAllGone()
 		e.expectDeletionOrder()
 		data.expectDataOutcome()
@@ -78,7 +77,7 @@ func testCRDDeletion(t *testing.T, s *harness.Harness) {
 	})
 }
 
-// expectAppServiceWorks proves that other kinds do not need ours.
+// expectAppServiceWorks checks that other kinds do not depend on the CRD.
 func expectAppServiceWorks(w *world, name string) {
 	w.Helper()
 	app := &appsapi.AppService{ObjectMeta: w.objectMeta(name)}
@@ -87,7 +86,7 @@ func expectAppServiceWorks(w *world, name string) {
 	w.WaitReady(app)
 }
 
-// reinstallCRD installs the kind and waits until a stack works.
+// reinstallCRD installs the CRD and waits until a stack is ready.
 func reinstallCRD(t *testing.T, s *harness.Harness) {
 	t.Helper()
 	w, pid := newWorld(t, s), s.Operator.Pid()
@@ -98,6 +97,6 @@ func reinstallCRD(t *testing.T, s *harness.Harness) {
 	start := time.Now()
 	w.create(shop)
 	w.waitReady()
-	t.Logf("a stack is ready %.1f s after its kind was installed", time.Since(start).Seconds())
-	w.Expect(s.Operator.Pid()).To(Equal(pid), "the operator was restarted")
+	t.Logf("a stack is ready %.1f s after its CRD was installed", time.Since(start).Seconds())
+	w.Expect(s.Operator.Pid()).To(Equal(pid), "the operator is not restarted")
 }

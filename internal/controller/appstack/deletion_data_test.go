@@ -14,11 +14,11 @@ import (
 	faults "github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// dataDeletionCase is a stack with data that ends in one way.
+// dataDeletionCase is a stack with data and a deletion method.
 type dataDeletionCase struct {
 	*deletionCase
 	method      string
-	deletesData bool // its data is to go, too
+	deletesData bool // deletionPolicy Delete
 	before      retainedData
 }
 
@@ -29,7 +29,7 @@ func (v *dataDeletionCase) String() string {
 	return v.method
 }
 
-// newDataDeletionCases are stacks that are to end in every way, with their data and without.
+// newDataDeletionCases returns stacks for every deletion method and policy.
 func newDataDeletionCases(t *testing.T, s *harness.Harness, observer *watcher.Watcher) []*dataDeletionCase {
 	t.Helper()
 	var all []*dataDeletionCase
@@ -48,8 +48,8 @@ func newDataDeletionCases(t *testing.T, s *harness.Harness, observer *watcher.Wa
 	return all
 }
 
-// expectDataOutcome waits until a vault has ended, and sees what became of its data. Whatever runs on
-// keeps its data; what its namespace takes along is nobody's to keep.
+// expectDataOutcome waits until the stack is deleted and checks its data. Orphaned workloads keep their data; data is
+// always deleted with its namespace.
 func (v *dataDeletionCase) expectDataOutcome() {
 	v.Helper()
 	v.waitStackGone()
@@ -71,8 +71,7 @@ func (v *dataDeletionCase) expectDataOutcome() {
 	v.Expect(v.claim("data-shop-db-0").DeletionTimestamp).To(BeNil(), v.String())
 }
 
-// testDataDeletion ends stacks with data in every way, while the operator looks on and while it is
-// down.
+// testDataDeletion deletes stacks with data in every way, while the operator runs and while it is down.
 func testDataDeletion(t *testing.T, s *harness.Harness) {
 	row, start, observer := faults.Row{Test: "18 deletion matrix, data"}, time.Now(), startDeletionWatcher(t, s)
 	whileUp, whileDown := newDataDeletionCases(t, s, observer), newDataDeletionCases(t, s, observer)
@@ -94,10 +93,10 @@ func testDataDeletion(t *testing.T, s *harness.Harness) {
 	for _, v := range whileDown {
 		deletionMethods[v.method](v.deletionCase)
 	}
-	time.Sleep(7 * time.Second) // what may go without us goes now; a namespace takes 5 s to begin
+	time.Sleep(7 * time.Second) // deletions that do not need the operator happen now; a namespace takes 5 s to begin
 	for _, v := range whileDown {
 		if v.method != "namespace" {
-			v.Expect(v.retainedData()).To(Equal(v.before), "%s, while nobody looks", v)
+			v.Expect(v.retainedData()).To(Equal(v.before), "%s, while the operator is down", v)
 		}
 	}
 	whileUp[0].Expect(s.Operator.Start()).To(Succeed())
@@ -108,6 +107,6 @@ func testDataDeletion(t *testing.T, s *harness.Harness) {
 	}
 	took := time.Since(restartedAt).Seconds()
 	whileUp[0].Expect(took).To(BeNumerically("<", deletionTimeout.Seconds()))
-	row.Measured = fmt.Sprintf("%d stacks with data ended by {background, foreground, orphan, namespace}, with the data or without, half of them while the operator was down: the last was gone %.1f s after it was back; no claim went that was to be kept",
+	row.Measured = fmt.Sprintf("%d stacks with data deleted by {background, foreground, orphan, namespace}, with the data or without, half of them while the operator was down: all deleted within %.1f s after its restart; no retained claim was deleted",
 		row.Run, took)
 }

@@ -29,10 +29,10 @@ import (
 )
 
 const (
-	// deletionTimeout is how long everything may take that nobody holds up. The garbage collector
-	// learns of a new kind only every half minute.
-	deletionTimeout = 60 * time.Second
-	// blockingFinalizer is a finalizer of somebody else.
+	// deletionTimeout is the maximum time of a deletion without blockers. The garbage collector discovers new kinds
+	// every 30 s, and the namespace controller also processes the namespaces of finished tests.
+	deletionTimeout = 120 * time.Second
+	// blockingFinalizer is a finalizer of another controller.
 	blockingFinalizer = "example.com/theirs"
 )
 
@@ -43,30 +43,33 @@ func resourceV1(group, resource string) schema.GroupVersionResource {
 var (
 	stackResource = schema.GroupVersionResource{Group: "apps.holdfast.dev", Version: "v1alpha1", Resource: "appstacks"}
 	podResource   = resourceV1("", "pods")
-	// workloadResources have the edges that deletion goes by.
+	// workloadResources have the dependencies that define the deletion order.
 	workloadResources = []schema.GroupVersionResource{
 		resourceV1("apps", "deployments"), resourceV1("apps", "statefulsets"), resourceV1("batch", "jobs"), resourceV1("batch", "cronjobs")}
-	// ownedResources are everything that may be left of a stack.
+	// ownedResources are all resources of a stack's children.
 	ownedResources = append([]schema.GroupVersionResource{
 		podResource, resourceV1("", "services"), resourceV1("apps", "replicasets"), resourceV1("apps", "controllerrevisions")}, workloadResources...)
 )
 
-// deletionCase is a world whose stack ends in the sight of an independent eye.
+// deletionCase is a stack whose deletion is recorded by a watch.
 type deletionCase struct {
 	*world
 	watcher *watcher.Watcher
-	// deletedAt is when the deletion had been accepted.
+	// deletedAt is when the deletion was accepted.
 	deletedAt time.Time
 }
 
+// deletionResources are the resources of a stack and its children.
+var deletionResources = append([]schema.GroupVersionResource{stackResource}, ownedResources...)
+
 func startDeletionWatcher(t *testing.T, s *harness.Harness) *watcher.Watcher {
 	t.Helper()
-	observer, err := watcher.Start(t.Context(), s.Plane.Config, append([]schema.GroupVersionResource{stackResource}, ownedResources...)...)
+	observer, err := watcher.Start(t.Context(), s.Plane.Config, deletionResources...)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return observer
 }
 
-// createAndWaitIdle creates the stack and waits until the operator has nothing more to do.
+// createAndWaitIdle creates the stack and waits until the operator is idle.
 func (e *deletionCase) createAndWaitIdle(spec string) {
 	e.Helper()
 	e.create(spec)
@@ -74,36 +77,35 @@ func (e *deletionCase) createAndWaitIdle(spec string) {
 	e.WaitIdle("shop")
 }
 
-// deleteStack deletes the stack.
 func (e *deletionCase) deleteStack(options ...client.DeleteOption) {
 	e.Helper()
 	e.Expect(e.Delete(e.Context(), &appsapi.AppStack{ObjectMeta: e.objectMeta("shop")}, options...)).To(Succeed())
 	e.deletedAt = time.Now()
 }
 
-// waitFor waits until the eye sees something.
+// waitFor waits until the watched state matches.
 func (e *deletionCase) waitFor(what string, condition func(watcher.State) bool) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), deletionTimeout)
 	defer cancel()
 	if err := e.watcher.WaitFor(ctx, what, condition); err != nil {
-		e.Fatalf("%v\nwhat is left: %v\nthe stack: %s", err, e.ownedObjects(e.watcher.State()), e.condition("Ready")())
+		e.Fatalf("%v\nremaining objects: %v\nstack: %s", err, e.ownedObjects(e.watcher.State()), e.condition("Ready")())
 	}
 }
 
 func (e *deletionCase) waitStackGone() {
 	e.Helper()
-	e.waitFor("the stack to go", func(s watcher.State) bool { return s.Get(stackResource, e.NS+"/shop") == nil })
+	e.waitFor("deletion of the stack", func(s watcher.State) bool { return s.Get(stackResource, e.NS+"/shop") == nil })
 }
 
-// waitAllGone waits until nothing is left.
+// waitAllGone waits until all objects are deleted.
 func (e *deletionCase) waitAllGone() {
 	e.Helper()
 	e.waitStackGone()
-	e.waitFor("everything of it to go", func(s watcher.State) bool { return len(e.ownedObjects(s)) == 0 })
+	e.waitFor("deletion of all its objects", func(s watcher.State) bool { return len(e.ownedObjects(s)) == 0 })
 }
 
-// ownedObjects is everything there is of a stack, but for itself: kind and name, and the UID.
+// ownedObjects returns the children of a stack: kind and name to UID.
 func (e *deletionCase) ownedObjects(s watcher.State) map[string]types.UID {
 	out := map[string]types.UID{}
 	for _, kind := range ownedResources {
@@ -116,18 +118,17 @@ func (e *deletionCase) ownedObjects(s watcher.State) map[string]types.UID {
 	return out
 }
 
-// workloadTimeline is what the eye saw of a workload, in resourceVersions: they are one order for all
-// kinds.
+// workloadTimeline is the history of a workload in resourceVersions, which are ordered across kinds.
 type workloadTimeline struct {
 	component                    string
 	dependencies                 []string
-	deletionVersion, goneVersion int64 // gone with all its pods
+	deletionVersion, goneVersion int64 // deleted with all its pods
 }
 
 func eventVersion(event watcher.Event) int64 {
 	version, err := strconv.ParseInt(event.ResourceVersion, 10, 64)
 	if err != nil {
-		panic(err) // etcd counts
+		panic(err) // resourceVersions are numbers
 	}
 	return version
 }
@@ -144,7 +145,7 @@ func (l *workloadTimeline) observe(event watcher.Event) {
 	}
 }
 
-// workloadTimelines are those of all workloads, by the label that they share with their pods.
+// workloadTimelines returns the histories of all workloads, by the label that they share with their pods.
 func (e *deletionCase) workloadTimelines() map[string]*workloadTimeline {
 	timelines := map[string]*workloadTimeline{}
 	for _, event := range e.watcher.Events() {
@@ -164,9 +165,8 @@ func (e *deletionCase) workloadTimelines() map[string]*workloadTimeline {
 	return timelines
 }
 
-// expectDeletionOrder proves that no workload was deleted before all that needed it, by what their
-// annotations said, were gone with all their pods, and that the stack went last. It returns
-// the components, the first that was deleted first.
+// expectDeletionOrder checks that every workload was deleted only after all its dependents, according to their
+// annotations, and their pods were deleted, and the stack last. It returns the components in the order of deletion.
 func (e *deletionCase) expectDeletionOrder() []string {
 	e.Helper()
 	history := e.watcher.History(stackResource, e.NS+"/shop")
@@ -175,10 +175,10 @@ func (e *deletionCase) expectDeletionOrder() []string {
 	var order []*workloadTimeline
 	for _, x := range timelines {
 		order = append(order, x)
-		e.Expect(x.goneVersion).To(And(BeNumerically(">", 0), BeNumerically("<", stackGoneVersion)), "%s must go, and the stack after it", x.component)
+		e.Expect(x.goneVersion).To(And(BeNumerically(">", 0), BeNumerically("<", stackGoneVersion)), "%s must be deleted before the stack", x.component)
 		for _, y := range timelines {
 			if slices.Contains(x.dependencies, y.component) {
-				e.Expect(x.goneVersion).To(BeNumerically("<", y.deletionVersion), "%s needs %s, which was deleted before it was gone", x.component, y.component)
+				e.Expect(x.goneVersion).To(BeNumerically("<", y.deletionVersion), "%s depends on %s, which was deleted first", x.component, y.component)
 			}
 		}
 	}
@@ -190,18 +190,18 @@ func (e *deletionCase) expectDeletionOrder() []string {
 	return names
 }
 
-// nonChildResources are what is written to while a stack goes: what is said about it, and the data
-// that is told that it is kept.
+// nonChildResources are the resources that are written during the deletion of a stack: its status and events, and the
+// labels of retained data.
 var nonChildResources = []string{"appstacks", "events", "persistentvolumeclaims", "secrets"}
 
-// childWritesAfterDeletion are the creates and applies of children that were sent after the deletion began.
+// childWritesAfterDeletion returns the writes of children after the deletion began.
 func (e *deletionCase) childWritesAfterDeletion(calls audit.Events) audit.Events {
 	return calls.Writes().Where(func(x *audit.Event) bool {
 		return x.Verb != "delete" && !slices.Contains(nonChildResources, x.ObjectRef.Resource) && x.Received.After(e.deletedAt)
 	})
 }
 
-// deleteAndExpectOrder deletes the stack, sees everything go in order, and nothing made meanwhile.
+// deleteAndExpectOrder deletes the stack and checks the order of deletion, and that no child is created.
 func (e *deletionCase) deleteAndExpectOrder() (order []string) {
 	e.Helper()
 	calls := e.OperatorRequests(func() {
@@ -212,7 +212,8 @@ func (e *deletionCase) deleteAndExpectOrder() (order []string) {
 	return e.expectDeletionOrder()
 }
 
-// deleteEnclosing deletes what the stack is in, and sees it gone and nothing made meanwhile.
+// deleteEnclosing deletes the namespace or the CRD of the stack, and checks that everything is deleted and no child is
+// created.
 func (e *deletionCase) deleteEnclosing(enclosing client.Object) {
 	e.Helper()
 	calls := e.OperatorRequests(func() {
@@ -220,33 +221,32 @@ func (e *deletionCase) deleteEnclosing(enclosing client.Object) {
 		e.deletedAt = time.Now()
 		e.waitGone(enclosing)
 	})
-	e.Logf("gone after %.1f s", time.Since(e.deletedAt).Seconds())
+	e.Logf("deleted after %.1f s", time.Since(e.deletedAt).Seconds())
 	e.Expect(e.childWritesAfterDeletion(calls).Where((*audit.Event).Accepted)).To(BeEmpty())
 }
 
-// waitGone waits until something is gone.
 func (e *deletionCase) waitGone(obj client.Object) {
 	e.Helper()
 	e.Eventually(func() bool { return apierrors.IsNotFound(e.Get(e.Context(), client.ObjectKeyFromObject(obj), obj)) }, deletionTimeout, "100ms").Should(BeTrue())
 }
 
-// TestDeletion is what needs an operator of its own: to kill it, to take its kind away.
+// TestDeletion runs tests that need their own operator to kill it, or to delete its CRD.
 func TestDeletion(t *testing.T) {
 	t.Parallel()
 	s := newSlowTerminationHarness(t)
 	t.Run("down", func(t *testing.T) { testDeletionWhileOperatorDown(t, s) })
 	t.Run("data", func(t *testing.T) { testDataDeletion(t, s) })
 	s.ExpectNoForbiddenRequests(t)
-	t.Run("without the kind", func(t *testing.T) { testCRDDeletion(t, s) })
+	t.Run("CRD deletion", func(t *testing.T) { testCRDDeletion(t, s) })
 }
 
-// newSlowTerminationHarness is a stage where pods take a moment to end.
+// newSlowTerminationHarness is a harness whose pods take a moment to terminate.
 func newSlowTerminationHarness(t *testing.T) *harness.Harness {
 	t.Helper()
 	g := NewWithT(t)
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
 	operator.Install(t, plane)
-	// The garbage collector learns of new kinds every half minute, or when it starts.
+	// The garbage collector discovers new kinds every 30 s, or when it starts.
 	g.Expect(plane.ControllerManager.Kill()).To(Succeed())
 	g.Expect(plane.ControllerManager.Start()).To(Succeed())
 	_, err := podsim.Start(t.Context(), plane.Config, podsim.WithBehavior(harness.BehaviorByTag(behaviors)), podsim.WithTerminationDelay(500*time.Millisecond))
@@ -257,7 +257,7 @@ func newSlowTerminationHarness(t *testing.T) *harness.Harness {
 	return &harness.Harness{Plane: plane, AuditLog: log, Operator: operator.Start(t, plane, operator.Options{})}
 }
 
-// deletionMethods are the ways to delete a stack while nobody looks after it.
+// deletionMethods are the ways to delete a stack.
 var deletionMethods = map[string]func(*deletionCase){
 	"background": func(e *deletionCase) { e.deleteStack() },
 	"foreground": func(e *deletionCase) { e.deleteStack(client.PropagationPolicy(metav1.DeletePropagationForeground)) },
@@ -268,12 +268,12 @@ var deletionMethods = map[string]func(*deletionCase){
 	},
 }
 
-// testDeletionWhileOperatorDown kills the operator, deletes, and starts it again: everything ends as if it had
-// been there.
+// testDeletionWhileOperatorDown kills the operator, deletes, and restarts it: the result is the same as with a running
+// operator.
 func testDeletionWhileOperatorDown(t *testing.T, s *harness.Harness) {
 	observer := startDeletionWatcher(t, s)
 	cases, before := map[string]*deletionCase{}, map[string]any{}
-	for _, name := range []string{"background", "foreground", "orphan", "namespace", "in the middle"} {
+	for _, name := range []string{"background", "foreground", "orphan", "namespace", "interrupted"} {
 		cases[name] = &deletionCase{world: newWorld(t, s), watcher: observer}
 		cases[name].create(diamondSpec)
 	}
@@ -281,7 +281,7 @@ func testDeletionWhileOperatorDown(t *testing.T, s *harness.Harness) {
 		e.waitReady()
 		before[name] = e.ownedObjects(observer.State())
 	}
-	interrupted := cases["in the middle"]
+	interrupted := cases["interrupted"]
 	release := interrupted.delayPodTermination("web")
 	interrupted.deleteStack()
 	interrupted.waitFor("web to be deleted", func(s watcher.State) bool {
@@ -292,7 +292,7 @@ func testDeletionWhileOperatorDown(t *testing.T, s *harness.Harness) {
 		deleteBy(cases[name])
 	}
 	release()
-	time.Sleep(7 * time.Second) // what may go without us goes now; a namespace takes 5 s to begin
+	time.Sleep(7 * time.Second) // deletions that do not need the operator happen now; a namespace takes 5 s to begin
 	for _, name := range []string{"background", "orphan"} {
 		interrupted.Expect(cases[name].ownedObjects(observer.State())).To(Equal(before[name]), name)
 	}
@@ -301,19 +301,19 @@ func testDeletionWhileOperatorDown(t *testing.T, s *harness.Harness) {
 	for name, e := range cases {
 		e.waitStackGone()
 		goneAt, _ := observer.FirstObserved(stackResource, e.NS+"/shop", func(x watcher.Event) bool { return x.Type == watch.Deleted })
-		t.Logf("%s: gone %.1f s after the operator's return", name, goneAt.Sub(restartedAt).Seconds())
+		t.Logf("%s: deleted %.1f s after the restart of the operator", name, goneAt.Sub(restartedAt).Seconds())
 		if name == "orphan" {
-			e.waitFor("the references to go", func(s watcher.State) bool { return e.countOwnerReferences(s) == 0 })
+			e.waitFor("removal of the owner references", func(s watcher.State) bool { return e.countOwnerReferences(s) == 0 })
 			e.Expect(e.ownedObjects(observer.State())).To(Equal(before[name]))
 			continue
 		}
 		e.waitAllGone()
-		if name == "background" || name == "in the middle" {
+		if name == "background" || name == "interrupted" {
 			e.expectDeletionOrder()
 		}
 	}
 	interrupted.waitGone(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: cases["namespace"].NS}})
-	t.Logf("the namespace is gone %.1f s after the operator's return", time.Since(restartedAt).Seconds())
+	t.Logf("the namespace is deleted %.1f s after the restart of the operator", time.Since(restartedAt).Seconds())
 	calls, err := s.AuditLog.Since(t.Context(), s.Plane.Config, 0)
 	interrupted.Expect(err).NotTo(HaveOccurred())
 	for name, e := range cases {

@@ -20,13 +20,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
-	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// Stacks that end.
+// Stacks to delete.
 const (
-	// diamondSpec goes up from store: auth beside migrate and api, then web and report.
+	// diamondSpec has, from the bottom: store; then auth, and migrate with api; then web and report.
 	diamondSpec = `
 components:
 - {name: web, dependsOn: [auth], bindings: [{component: api}], service: {image: "shop/web:1", ports: [{port: 80, targetPort: 8080}]}}
@@ -36,7 +35,7 @@ components:
 - {name: migrate, bindings: [{component: store}], job: {image: "shop/migrate:done"}}
 - {name: store, service: {image: "shop/store:1", ports: [{port: 5432}]}}
 `
-	// chainSpec goes up from store, too, one after the other.
+	// chainSpec is a chain from store to web.
 	chainSpec = `
 components:
 - {name: web, dependsOn: [api], service: {image: "shop/web:1", ports: [{port: 80, targetPort: 8080}]}}
@@ -44,145 +43,147 @@ components:
 - {name: auth, dependsOn: [store], service: {image: "shop/auth:1"}}
 - {name: store, service: {image: "shop/store:1"}}
 `
-	// singleServiceSpec has nobody who could need it.
+	// singleServiceSpec has no dependencies.
 	singleServiceSpec = `
 components:
 - {name: lone, service: {image: "shop/lone:1"}}
 `
 )
 
-// deletionStories are stories about the end of a stack, by name.
-var deletionStories = map[string]func(*deletionCase){}
-
-func init() {
-	behaviors["works"] = podsim.Ready() // a job that does not come to its end
-	stories["deletion"] = func(w *world) {
-		eye := startDeletionWatcher(w.T, w.Harness)
-		for name, story := range deletionStories {
-			w.Run(name, func(t *testing.T) {
-				t.Parallel()
-				story(&deletionCase{world: newWorld(t, w.Harness), watcher: eye})
-			})
-		}
-	}
+func newDeletionStory(t *testing.T) *deletionCase {
+	t.Helper()
+	w := newStory(t)
+	observer, err := watcher.StartInNamespace(t.Context(), w.Plane.Config, w.NS, deletionResources...)
+	w.Expect(err).NotTo(HaveOccurred())
+	return &deletionCase{world: w, watcher: observer}
 }
 
-// skipUnlessLong skips what takes its time.
+// skipUnlessLong skips slow tests.
 func skipUnlessLong(t *testing.T) {
 	t.Helper()
 	if os.Getenv("HOLDFAST_LONG") == "" {
-		t.Skip("takes its time: HOLDFAST_LONG=1 runs it")
+		t.Skip("slow: HOLDFAST_LONG=1 runs it")
 	}
 }
 
-// How a stack is deleted.
-func init() {
-	deletionStories["background"] = (*deletionCase).backgroundDeletion
-	deletionStories["foreground"] = func(e *deletionCase) {
-		e.createAndWaitIdle(diamondSpec)
-		calls := e.OperatorRequests(func() {
-			e.deleteStack(client.PropagationPolicy(metav1.DeletePropagationForeground))
-			e.waitAllGone()
-		})
-		e.Expect(e.childWritesAfterDeletion(calls)).To(BeEmpty())
-	}
-	deletionStories["orphan"] = (*deletionCase).orphanDeletion
-	deletionStories["with its namespace"] = func(e *deletionCase) {
-		e.createAndWaitIdle(diamondSpec)
-		e.deleteEnclosing(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.NS}})
-	}
-	deletionStories["and create at once"] = func(e *deletionCase) {
-		for range 5 {
-			e.create(diamondSpec)
-			e.waitReady()
-			e.deleteStack()
-			e.waitStackGone()
-		}
-		e.createAndWaitIdle(diamondSpec)
-		e.Expect(e.readyReasons()).To(HaveEach(BeElementOf("Progressing", "WaitingForDependency", "Reconciled", "Deleting")))
-		e.expectSteadyState()
-	}
-	deletionStories["blocked"] = (*deletionCase).blockedByFinalizer
-	deletionStories["finalizer"] = (*deletionCase).finalizerOnlyWithDependencies
-}
+// chainOrder is the order in which the components of chainSpec are deleted.
+var chainOrder = []string{"web", "api", "auth", "store"}
 
-// What order it goes in: that of what exists.
-func init() {
-	order := []string{"web", "api", "auth", "store"}
-	deletionStories["against the spec"] = func(e *deletionCase) {
-		e.createAndWaitIdle(chainSpec)
-		e.reverseDependencies("shop/store:never")
-		e.Eventually(e.condition("Ready"), "60s").Should(HavePrefix("False/WaitingForDependency"))
-		e.Expect(e.deleteAndExpectOrder()).To(Equal(order), "the change was held back")
-	}
-	deletionStories["against a spec of this moment"] = func(e *deletionCase) {
-		e.createAndWaitIdle(chainSpec)
-		e.reverseDependencies("shop/store:1")
-		e.deleteStack()
+func TestStackDeletionInForeground(t *testing.T) {
+	e := newDeletionStory(t)
+	e.createAndWaitIdle(diamondSpec)
+	calls := e.OperatorRequests(func() {
+		e.deleteStack(client.PropagationPolicy(metav1.DeletePropagationForeground))
 		e.waitAllGone()
-		e.expectDeletionOrder()
-	}
-	deletionStories["in spite of an invalid spec"] = func(e *deletionCase) {
-		e.createAndWaitIdle(chainSpec)
-		e.editComponent("store", func(c *appsapi.Component) { c.DependsOn = []string{"web"} })
-		e.Eventually(e.condition("Stalled"), "60s").Should(HavePrefix("True/InvalidSpec"))
-		e.Expect(e.deleteAndExpectOrder()).To(Equal(order))
-	}
-	deletionStories["in a circle"] = (*deletionCase).cyclicDependencies
+	})
+	e.Expect(e.childWritesAfterDeletion(calls)).To(BeEmpty())
 }
 
-// When it is deleted.
-func init() {
-	deletionStories["while suspended"] = func(e *deletionCase) {
-		e.createAndWaitIdle(chainSpec)
-		e.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = true })
-		e.Eventually(e.condition("Ready"), "60s").Should(HavePrefix("True/Suspended"))
-		e.deleteAndExpectOrder()
+func TestStackDeletionWithNamespace(t *testing.T) {
+	e := newDeletionStory(t)
+	e.createAndWaitIdle(diamondSpec)
+	e.deleteEnclosing(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.NS}})
+}
+
+func TestStackRecreatedAfterDeletion(t *testing.T) {
+	e := newDeletionStory(t)
+	for range 5 {
+		e.create(diamondSpec)
+		e.waitReady()
+		e.deleteStack()
+		e.waitStackGone()
 	}
-	deletionStories["while a job works"] = func(e *deletionCase) {
-		e.create(strings.Replace(diamondSpec, "shop/migrate:done", "shop/migrate:works", 1))
-		e.waitFor("the job to work", func(s watcher.State) bool {
-			return slices.ContainsFunc(s.Live(podResource), func(p *unstructured.Unstructured) bool {
-				phase, _, _ := unstructured.NestedString(p.Object, "status", "phase")
-				return p.GetNamespace() == e.NS && phase == "Running" && p.GetLabels()["batch.kubernetes.io/job-name"] != ""
-			})
+	e.createAndWaitIdle(diamondSpec)
+	e.Expect(e.readyReasons()).To(HaveEach(BeElementOf("Progressing", "WaitingForDependency", "Reconciled", "Deleting")))
+	e.expectSteadyState()
+}
+
+func TestStackDeletionAgainstBlockedSpec(t *testing.T) {
+	e := newDeletionStory(t)
+	e.createAndWaitIdle(chainSpec)
+	e.reverseDependencies("shop/store:never")
+	e.Eventually(e.condition("Ready"), "60s").Should(HavePrefix("False/WaitingForDependency"))
+	e.Expect(e.deleteAndExpectOrder()).To(Equal(chainOrder), "the deletion order is that of the running workloads")
+}
+
+func TestStackDeletionAgainstNewSpec(t *testing.T) {
+	e := newDeletionStory(t)
+	e.createAndWaitIdle(chainSpec)
+	e.reverseDependencies("shop/store:1")
+	e.deleteStack()
+	e.waitAllGone()
+	e.expectDeletionOrder()
+}
+
+func TestStackDeletionWithInvalidSpec(t *testing.T) {
+	e := newDeletionStory(t)
+	e.createAndWaitIdle(chainSpec)
+	e.editComponent("store", func(c *appsapi.Component) { c.DependsOn = []string{"web"} })
+	e.Eventually(e.condition("Stalled"), "60s").Should(HavePrefix("True/InvalidSpec"))
+	e.Expect(e.deleteAndExpectOrder()).To(Equal(chainOrder))
+}
+
+func TestStackDeletionWhileSuspended(t *testing.T) {
+	e := newDeletionStory(t)
+	e.createAndWaitIdle(chainSpec)
+	e.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = true })
+	e.Eventually(e.condition("Ready"), "60s").Should(HavePrefix("True/Suspended"))
+	e.deleteAndExpectOrder()
+}
+
+func TestStackDeletionWhileJobRuns(t *testing.T) {
+	e := newDeletionStory(t)
+	e.create(strings.Replace(diamondSpec, "shop/migrate:done", "shop/migrate:works", 1))
+	e.waitFor("the job to work", func(s watcher.State) bool {
+		return slices.ContainsFunc(s.Live(podResource), func(p *unstructured.Unstructured) bool {
+			phase, _, _ := unstructured.NestedString(p.Object, "status", "phase")
+			return p.GetNamespace() == e.NS && phase == "Running" && p.GetLabels()["batch.kubernetes.io/job-name"] != ""
 		})
-		e.WaitIdle("shop")
-		e.Expect(e.deleteAndExpectOrder()).To(ConsistOf("auth", "migrate", "store"), "api was never made")
-	}
-	deletionStories["in the middle of the first rollout"] = func(e *deletionCase) {
-		e.create(strings.Replace(diamondSpec, "shop/api:1", "shop/api:never", 1))
-		e.Eventually(func() *appsv1.Deployment { return e.deployment("shop-api") }, "60s").ShouldNot(BeNil())
-		e.WaitIdle("shop")
-		e.Expect(e.deleteAndExpectOrder()).To(ConsistOf("api", "auth", "migrate", "store"), "those that wait for api were never made")
-	}
+	})
+	e.WaitIdle("shop")
+	e.Expect(e.deleteAndExpectOrder()).To(ConsistOf("auth", "migrate", "store"), "api was never created")
+}
+
+func TestStackDeletionDuringFirstRollout(t *testing.T) {
+	e := newDeletionStory(t)
+	e.create(strings.Replace(diamondSpec, "shop/api:1", "shop/api:never", 1))
+	e.Eventually(func() *appsv1.Deployment { return e.deployment("shop-api") }, "60s").ShouldNot(BeNil())
+	e.WaitIdle("shop")
+	e.Expect(e.deleteAndExpectOrder()).To(ConsistOf("api", "auth", "migrate", "store"), "dependents of api were never created")
+}
+
+// TestStackDeletionAfterDelay deletes a stack at different times of its first rollout.
+func TestStackDeletionAfterDelay(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{0, 20, 50, 100, 200, 400, 800, 1600, 3200} {
-		deletionStories[fmt.Sprintf("after %d ms", after)] = func(e *deletionCase) {
+		t.Run(fmt.Sprintf("%d ms", after), func(t *testing.T) {
 			if after%400 != 0 {
-				skipUnlessLong(e.T)
+				skipUnlessLong(t)
 			}
-			first := newWorld(e.T, e.Harness) // by then everybody knows the kind
+			e := newDeletionStory(t)
+			first := newWorld(t, e.Harness) // by then the garbage collector knows the kind
 			first.create(singleServiceSpec)
 			first.waitReady()
 			e.create(diamondSpec)
-			time.Sleep(after * time.Millisecond)
+			time.Sleep(after * time.Millisecond) // time of the deletion
 			e.deleteStack()
 			e.waitAllGone()
-			// One that is deleted in the moment it gets its finalizer goes at once: the API
-			// server looks for finalizers before it deletes, not again while it does.
+			// A stack that is deleted while it gets its finalizer is deleted at once: the API server checks for
+			// finalizers before the deletion, not during it.
 			if slices.ContainsFunc(e.watcher.History(stackResource, e.NS+"/shop"), func(x watcher.Event) bool {
 				return x.Type == watch.Modified && x.Object.GetDeletionTimestamp() != nil
 			}) {
 				e.expectDeletionOrder()
 			}
-		}
+		})
 	}
 }
 
-// backgroundDeletion deletes each child once, the first ones with pods that take their time.
-func (e *deletionCase) backgroundDeletion() {
+// TestStackDeletionInBackground deletes each child once; the pods of the first ones terminate slowly.
+func TestStackDeletionInBackground(t *testing.T) {
+	e := newDeletionStory(t)
 	calls := e.OperatorRequests(func() { e.createAndWaitIdle(diamondSpec) })
-	e.Expect(calls.Writes()[0].Resource()).To(Equal("appstacks.apps.holdfast.dev"), "the finalizer comes first:\n%s", calls.Count())
+	e.Expect(calls.Writes()[0].Resource()).To(Equal("appstacks.apps.holdfast.dev"), "the finalizer is set first:\n%s", calls.Count())
 	web, api := e.delayPodTermination("web"), e.delayPodTermination("api")
 	calls = e.OperatorRequests(func() {
 		e.deleteStack()
@@ -199,29 +200,29 @@ func (e *deletionCase) backgroundDeletion() {
 	}
 	e.Expect(names).To(ConsistOf("deployments shop-web", "services shop-web", "cronjobs shop-report", "deployments shop-api", "services shop-api",
 		"poddisruptionbudgets shop-api", "deployments shop-auth", HavePrefix("jobs shop-migrate-"), "deployments shop-store", "services shop-store"), "each once")
-	e.Expect(e.Events("AppStack", "shop")).NotTo(ContainElement("Deleting"), "somebody asked for it")
+	e.Expect(e.Events("AppStack", "shop")).NotTo(ContainElement("Deleting"), "no event for a requested deletion")
 }
 
-// orphanDeletion deletes the stack and keeps everything else. A new one of the same name leaves
-// it alone, too.
-func (e *deletionCase) orphanDeletion() {
+// TestStackDeletionOrphansChildren deletes the stack and keeps its children. A new stack of the same name does not adopt
+// them.
+func TestStackDeletionOrphansChildren(t *testing.T) {
+	e := newDeletionStory(t)
 	e.createAndWaitIdle(diamondSpec)
 	before := e.ownedObjects(e.watcher.State())
-	calls := e.OperatorRequests(func() {
+	calls := e.OperatorRequestsWithin(time.Second, func() {
 		e.deleteStack(client.PropagationPolicy(metav1.DeletePropagationOrphan))
 		e.waitStackGone()
 		e.Logf("orphaned after %.1f s", time.Since(e.deletedAt).Seconds())
-		e.waitFor("the references to go", func(s watcher.State) bool { return e.countOwnerReferences(s) == 0 })
+		e.waitFor("removal of the owner references", func(s watcher.State) bool { return e.countOwnerReferences(s) == 0 })
 		e.Touch(e.deployment("shop-web"), e.service("shop-web"), &e.jobs("migrate")[0])
-		time.Sleep(time.Second) // there is no event for nothing happening
 	}).Writes()
 	e.Expect(e.ownedObjects(e.watcher.State())).To(Equal(before))
-	e.Expect(len(calls)).To(Equal(len(calls.Of("appstacks.apps.holdfast.dev"))), "the finalizer goes, nothing else:\n%s", calls.Count())
+	e.Expect(len(calls)).To(Equal(len(calls.Of("appstacks.apps.holdfast.dev"))), "only the finalizer is removed:\n%s", calls.Count())
 
 	calls = e.OperatorRequests(func() {
 		e.create(diamondSpec)
 		e.Eventually(e.condition("Ready"), "60s").Should(Equal("False/NameConflict: Deployment " + e.NS +
-			`/shop-web was left behind by another AppStack "shop", so it is left alone; delete it, choose another name, or hand it over: ` +
+			`/shop-web was created by another AppStack "shop"; delete it, choose another name, or allow adoption: ` +
 			"kubectl annotate deployment shop-web -n " + e.NS + " apps.holdfast.dev/adopt=true"))
 	}).Writes().Where((*audit.Event).Accepted)
 	e.Expect(e.countOwnerReferences(e.watcher.State())).To(BeZero())
@@ -231,11 +232,11 @@ func (e *deletionCase) orphanDeletion() {
 	}
 	e.Expect(calls.Of("deployments.apps", "services", "jobs.batch", "cronjobs.batch")).To(BeEmpty())
 	for _, call := range calls.Of("controllerrevisions.apps") {
-		e.Expect(call.Verb).To(Equal("create"), "what the other one remembered is not for us to change")
+		e.Expect(call.Verb).To(Equal("create"), "revisions of the previous stack are not changed")
 	}
 }
 
-// reverseDependencies makes the spec say the opposite of what web and api are to each other.
+// reverseDependencies reverses the dependency between web and api.
 func (e *deletionCase) reverseDependencies(store string) {
 	e.Helper()
 	e.editSpec(func(s *appsapi.AppStackSpec) {
@@ -252,9 +253,10 @@ func (e *deletionCase) reverseDependencies(store string) {
 	})
 }
 
-// cyclicDependencies is what edits can make of what runs: while web may not be touched, api gets to
-// need it. Nobody can be the first of the two, but auth goes after api.
-func (e *deletionCase) cyclicDependencies() {
+// TestStackDeletionWithCyclicDependencies deletes workloads with a cycle: while web is suspended, api becomes dependent
+// on it. Neither can be first, but auth is deleted after api.
+func TestStackDeletionWithCyclicDependencies(t *testing.T) {
+	e := newDeletionStory(t)
 	e.createAndWaitIdle(chainSpec)
 	e.editComponent("web", func(c *appsapi.Component) { c.Suspend, c.DependsOn = true, nil })
 	e.editComponent("api", func(c *appsapi.Component) { c.DependsOn = []string{"auth", "web"} })
@@ -266,25 +268,23 @@ func (e *deletionCase) cyclicDependencies() {
 	e.Expect(timelines["deployment-shop-api"].goneVersion).To(BeNumerically("<", timelines["deployment-shop-auth"].deletionVersion))
 }
 
-// blockedByFinalizer lets somebody hold a child: the stack says whom to ask, once, and goes on as soon
-// as it is let go.
-func (e *deletionCase) blockedByFinalizer() {
+// TestStackDeletionBlockedByFinalizer blocks a child with a finalizer: the stack names the finalizer once, and continues
+// as soon as it is removed.
+func TestStackDeletionBlockedByFinalizer(t *testing.T) {
+	e := newDeletionStory(t)
 	e.createAndWaitIdle(chainSpec)
 	web := &appsv1.Deployment{ObjectMeta: e.objectMeta("shop-web")}
 	e.block(web)
 	e.deleteStack()
-	e.waitFor("web to be held by nobody else", func(s watcher.State) bool {
+	e.waitFor("web to have no other finalizer", func(s watcher.State) bool {
 		obj := s.Get(workloadResources[0], e.NS+"/shop-web")
 		return obj.GetDeletionTimestamp() != nil && slices.Equal(obj.GetFinalizers(), []string{blockingFinalizer})
 	})
 	since := e.deployment("shop-web").DeletionTimestamp.UTC().Format(time.RFC3339)
-	e.Eventually(e.condition("Ready"), "60s").Should(Equal("False/Deleting: Deployment " + e.NS + "/shop-web is being deleted since " + since +
-		" and waits for the finalizers example.com/theirs"))
+	e.Eventually(e.condition("Ready"), "60s").Should(Equal("False/Deleting: Waiting for Deployment " + e.NS + "/shop-web to be deleted (deletion requested at " + since +
+		"): blocked by finalizers example.com/theirs"))
 	e.WaitIdle("shop")
-	whileBlocked := e.OperatorRequests(func() {
-		e.Touch(e.deployment("shop-api"), e.deployment("shop-store"))
-		time.Sleep(2 * time.Second) // there is no event for nothing happening
-	})
+	whileBlocked := e.OperatorRequestsWithin(2*time.Second, func() { e.Touch(e.deployment("shop-api"), e.deployment("shop-store")) })
 	e.Expect(len(whileBlocked)).To(BeZero(), "nothing changed:\n%s", whileBlocked.Count())
 	calls := e.Requests(func() {
 		e.unblock(web)
@@ -296,11 +296,12 @@ func (e *deletionCase) blockedByFinalizer() {
 	e.Expect(next[0].ObjectRef.Name).To(Equal("shop-api"))
 	took := next[0].Received.Sub(released[0].StageTime)
 	e.Expect(took).To(BeNumerically("<", time.Second))
-	e.Logf("went on after %d ms", took.Milliseconds())
+	e.Logf("continued after %d ms", took.Milliseconds())
 }
 
-// finalizerOnlyWithDependencies is there only while there is an order to keep.
-func (e *deletionCase) finalizerOnlyWithDependencies() {
+// TestFinalizerOnlyWithDependencies checks that a stack has a finalizer only while it has dependencies.
+func TestFinalizerOnlyWithDependencies(t *testing.T) {
+	e := newDeletionStory(t)
 	stackWrites := func(calls audit.Events) audit.Events {
 		return calls.Writes().Where(func(x *audit.Event) bool { return x.Resource() == "appstacks.apps.holdfast.dev" })
 	}
@@ -318,7 +319,7 @@ func (e *deletionCase) finalizerOnlyWithDependencies() {
 	e.Expect(e.stack().Finalizers).To(Equal([]string{"apps.holdfast.dev/ordered-deletion"}))
 	e.Expect(stackWrites(calls)).To(HaveLen(1))
 	web := calls.Writes().Of("deployments.apps").Where(func(x *audit.Event) bool { return x.ObjectRef.Name == "shop-web" })
-	e.Expect(stackWrites(calls)[0].StageTime).To(BeTemporally("<", web[0].Received), "the finalizer comes before what needs it")
+	e.Expect(stackWrites(calls)[0].StageTime).To(BeTemporally("<", web[0].Received), "the finalizer is set before dependents are created")
 
 	e.editComponent("web", func(c *appsapi.Component) { c.DependsOn = nil })
 	e.waitReady()
@@ -328,16 +329,16 @@ func (e *deletionCase) finalizerOnlyWithDependencies() {
 		e.deleteStack()
 		e.waitAllGone()
 	})
-	e.Expect(len(calls.Writes())).To(BeZero(), "the garbage collector does it alone:\n%s", calls.Count())
+	e.Expect(len(calls.Writes())).To(BeZero(), "only the garbage collector deletes:\n%s", calls.Count())
 }
 
-// block lets somebody else keep an object.
+// block adds a finalizer to an object.
 func (e *deletionCase) block(obj client.Object) {
 	e.Helper()
 	harness.Edit(e.World, obj, func(o client.Object) { o.SetFinalizers(append(o.GetFinalizers(), blockingFinalizer)) })
 }
 
-// unblock lets it go.
+// unblock removes the finalizer.
 func (e *deletionCase) unblock(obj client.Object) {
 	e.Helper()
 	harness.Edit(e.World, obj, func(o client.Object) {
@@ -345,10 +346,10 @@ func (e *deletionCase) unblock(obj client.Object) {
 	})
 }
 
-// delayPodTermination keeps the pods of a component from ending until a moment after they should have.
+// delayPodTermination keeps the pods of a component terminating until release is called.
 func (e *deletionCase) delayPodTermination(component string) (release func()) {
 	e.Helper()
-	selector := client.MatchingLabels{appsapi.LabelWorkload: "deployment-shop-" + component}
+	selector := client.MatchingLabels{appsapi.DefaultKeys.Workload: "deployment-shop-" + component}
 	var pods corev1.PodList
 	e.Expect(e.List(e.Context(), &pods, client.InNamespace(e.NS), selector)).To(Succeed())
 	for i := range pods.Items {
@@ -361,14 +362,14 @@ func (e *deletionCase) delayPodTermination(component string) (release func()) {
 				return s.Get(podResource, e.NS+"/"+pods.Items[i].Name).GetDeletionTimestamp() != nil
 			})
 		}
-		time.Sleep(300 * time.Millisecond) // there is no event for nothing happening
+		time.Sleep(300 * time.Millisecond) // a dependency that does not wait for the pods would be deleted now
 		for i := range pods.Items {
 			e.unblock(&pods.Items[i])
 		}
 	}
 }
 
-// countOwnerReferences counts the children that belong to a stack; what it remembers does not count.
+// countOwnerReferences counts the children with an owner reference to a stack, without revisions.
 func (e *deletionCase) countOwnerReferences(s watcher.State) int {
 	n := 0
 	for _, kind := range ownedResources {
@@ -382,7 +383,7 @@ func (e *deletionCase) countOwnerReferences(s watcher.State) int {
 	return n
 }
 
-// readyReasons are all that Ready ever gave.
+// readyReasons returns all reasons that Ready had.
 func (e *deletionCase) readyReasons() []string {
 	var out []string
 	for _, event := range e.watcher.History(stackResource, e.NS+"/shop") {

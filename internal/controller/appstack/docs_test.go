@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +18,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-// behaviorOf lets the tag of an image say what becomes of its pods; the jobs of the documentation
-// do what they are for.
+// behaviorOf returns the behavior of the image tag; jobs in the documentation succeed.
 func behaviorOf(pod *corev1.Pod) podsim.Behavior {
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && strings.HasPrefix(pod.Spec.Containers[0].Image, "example.com/") {
 		return podsim.Succeeded()
@@ -26,23 +26,25 @@ func behaviorOf(pod *corev1.Pod) podsim.Behavior {
 	return harness.BehaviorByTag(behaviors)(pod)
 }
 
-func init() {
+// TestDocsExamples applies the examples of the documentation for users.
+func TestDocsExamples(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob("../../../docs/user/*.md")
 	if err != nil || len(pages) == 0 {
-		panic("there is no documentation for users")
+		t.Fatalf("found no user documentation: %v", err)
 	}
 	for _, page := range append(pages, "../../../README.md") {
 		if !slices.Contains(pagesWithoutExamples, filepath.Base(page)) {
-			stories["docs: "+filepath.Base(page)] = func(w *world) { w.applyExamples(page) }
+			t.Run(filepath.Base(page), func(t *testing.T) { newStory(t).applyExamples(page) })
 		}
 	}
 }
 
-// pagesWithoutExamples are the pages that are about commands, not about objects.
+// pagesWithoutExamples are the pages about commands instead of objects.
 var pagesWithoutExamples = []string{"causes.md", "center.md", "plan.md", "plugin.md", "why.md"}
 
-// applyExamples applies every example of a page as it is, in order; each application becomes
-// ready, or says what the cluster lacks.
+// applyExamples applies every example of a page in order; each application must become ready, or report what the cluster
+// lacks.
 func (w *world) applyExamples(page string) {
 	parsed, err := markdown.Read(page)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -53,7 +55,7 @@ func (w *world) applyExamples(page string) {
 			obj := &unstructured.Unstructured{}
 			w.Expect(yaml.UnmarshalStrict([]byte(text), &obj.Object)).To(Succeed(), text)
 			obj.SetNamespace(w.NS)
-			strict := client.FieldValidation("Strict") // as kubectl asks for
+			strict := client.FieldValidation("Strict") // as kubectl does
 			w.Expect(w.Create(w.Context(), obj, strict)).To(Succeed(), text)
 			switch obj.GetKind() {
 			case "AppStack":
@@ -63,7 +65,7 @@ func (w *world) applyExamples(page string) {
 			case "AppService":
 				app := &appsapi.AppService{ObjectMeta: w.objectMeta(obj.GetName())}
 				if _, gateway, _ := unstructured.NestedMap(obj.Object, "spec", "expose", "gatewayRef"); gateway {
-					// There is no Gateway here; a story of AppService has one.
+					// There is no Gateway here; a test of AppService has one.
 					w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s").Should(ContainSubstring("install the Gateway API"))
 					continue
 				}

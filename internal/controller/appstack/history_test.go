@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -13,30 +14,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/history"
+	"github.com/holdfast-dev/holdfast/internal/revision"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
-// twoServicesSpec is a stack of two services.
 const twoServicesSpec = `
 components:
 - {name: web, service: {image: "shop/web:1"}}
 - {name: api, service: {image: "shop/api:1"}}
 `
 
-func init() {
-	stories["history: one revision for each spec"] = oneRevisionPerSpec
-	stories["history: goes back"] = rollbackReusesRevision
-	stories["history: only so many"] = revisionHistoryLimit
-	stories["history: a broken spec"] = rollbackFromBrokenSpec
-	stories["history: a revision is stripped of what makes it ours"] = revisionMetadataIsRepaired
-	stories["history: a revision is deleted"] = revisionDeleted
-	stories["history: the healthy one is deleted"] = healthyRevisionDeleted
-	stories["history: what is no change is none"] = settingsWithoutRevision
-}
-
-// revisions are those of the namespace, by their number.
+// revisions returns the revisions of the namespace by number.
 func (w *world) revisions() []appsv1.ControllerRevision {
 	w.Helper()
 	var list appsv1.ControllerRevisionList
@@ -45,7 +34,7 @@ func (w *world) revisions() []appsv1.ControllerRevision {
 	return list.Items
 }
 
-// revisionNumbers are their numbers, those that were healthy with an h.
+// revisionNumbers returns the revision numbers, with an h for healthy ones.
 func (w *world) revisionNumbers() []string {
 	w.Helper()
 	var out []string
@@ -59,7 +48,6 @@ func (w *world) revisionNumbers() []string {
 	return out
 }
 
-// setWebTag changes the image of web.
 func (w *world) setWebTag(tag string) {
 	w.Helper()
 	w.editComponent("web", func(c *appsapi.Component) { c.Service.Image = "shop/web:" + tag })
@@ -73,13 +61,14 @@ func (w *world) waitRevisions(current, healthy string) {
 	}, "60s", "50ms").Should(Equal([2]string{current, healthy}))
 }
 
-func oneRevisionPerSpec(w *world) {
+func TestOneRevisionPerSpec(t *testing.T) {
+	w := newStory(t)
 	calls := w.OperatorRequests(func() {
 		w.create(twoServicesSpec)
 		w.waitReady()
 		w.WaitIdle("shop")
 	})
-	w.Expect(writtenNames(calls, "controllerrevisions.apps")).To(HaveLen(2), "created, and found healthy:\n%s", calls.Count())
+	w.Expect(writtenNames(calls, "controllerrevisions.apps")).To(HaveLen(2), "created, then marked as healthy:\n%s", calls.Count())
 	w.Expect(len(calls.Reads())).To(BeZero(), "%s", calls.Count())
 	w.Expect(w.revisionNumbers()).To(Equal([]string{"1h"}))
 	r := w.revisions()[0]
@@ -88,10 +77,10 @@ func oneRevisionPerSpec(w *world) {
 	w.Expect(r.Labels).To(Equal(map[string]string{
 		"app.kubernetes.io/instance": "shop", "app.kubernetes.io/part-of": "shop", "app.kubernetes.io/managed-by": "holdfast",
 		"apps.holdfast.dev/owner-uid": string(w.stack().UID), "apps.holdfast.dev/owner-kind": "AppStack",
-	}), "a label that selects pods would make it somebody else's")
+	}), "other controllers must not select it by its labels")
 	w.Expect(len(r.Data.Raw)).To(BeNumerically("<", 300), "%s", r.Data.Raw)
 
-	content, err := history.Read(&r)
+	content, err := revision.Read(&r)
 	w.Expect(err).NotTo(HaveOccurred())
 	var stored appsapi.AppStackSpec
 	w.Expect(json.Unmarshal(content, &stored)).To(Succeed())
@@ -107,7 +96,8 @@ func oneRevisionPerSpec(w *world) {
 	w.expectSteadyState()
 }
 
-func rollbackReusesRevision(w *world) {
+func TestRollbackReusesRevision(t *testing.T) {
+	w := newStory(t)
 	w.create(twoServicesSpec)
 	w.waitReady()
 	first := w.revisions()[0]
@@ -119,11 +109,11 @@ func rollbackReusesRevision(w *world) {
 		w.WaitIdle("shop")
 	})
 	w.Expect(w.revisionNumbers()).To(Equal([]string{"2h", "3h"}))
-	w.Expect(w.revisions()[1].UID).To(Equal(first.UID), "the same spec is the same revision")
+	w.Expect(w.revisions()[1].UID).To(Equal(first.UID), "the same spec has the same revision")
 	w.Expect(writtenNames(calls, "controllerrevisions.apps")).To(HaveLen(1), "%s", calls.Count())
 	w.waitRevisions("3", "3")
 	w.expectSteadyState()
-	for _, tag := range []string{"2", "1", "2", "1"} { // faster than they become ready
+	for _, tag := range []string{"2", "1", "2", "1"} { // faster than the rollouts
 		w.setWebTag(tag)
 	}
 	w.waitReady()
@@ -133,14 +123,15 @@ func rollbackReusesRevision(w *world) {
 	w.expectSteadyState()
 }
 
-func revisionHistoryLimit(w *world) {
+func TestRevisionHistoryLimit(t *testing.T) {
+	w := newStory(t)
 	w.create("revisionHistoryLimit: 3" + twoServicesSpec)
 	w.waitReady()
 	for i := 2; i <= 6; i++ {
 		w.editComponent("web", func(c *appsapi.Component) { c.Service.Image = fmt.Sprintf("shop/web-%d:missing", i) })
 		w.waitRevisions(strconv.Itoa(i), "1")
 	}
-	w.Eventually(w.revisionNumbers, "60s", "50ms").Should(Equal([]string{"1h", "4", "5", "6"}), "three, and the healthy one")
+	w.Eventually(w.revisionNumbers, "60s", "50ms").Should(Equal([]string{"1h", "4", "5", "6"}), "three revisions and the healthy one")
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.RevisionHistoryLimit = new(int32(1)) })
 	w.Eventually(w.revisionNumbers, "60s", "50ms").Should(Equal([]string{"1h", "6"}))
 	w.setWebTag("2")
@@ -150,16 +141,17 @@ func revisionHistoryLimit(w *world) {
 	w.expectSteadyState()
 }
 
-func rollbackFromBrokenSpec(w *world) {
+func TestRollbackFromBrokenSpec(t *testing.T) {
+	w := newStory(t)
 	w.create(twoServicesSpec)
 	w.waitReady()
 	w.setWebTag("missing")
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(`False/ComponentDegraded: Component "web": `))
 	w.waitRevisions("2", "1")
 	w.Expect(w.revisionNumbers()).To(Equal([]string{"1h", "2"}))
-	// Back in one edit, with what was healthy.
+	// Revert to the healthy revision in one edit.
 	healthy := w.revisions()[0]
-	content, err := history.Read(&healthy)
+	content, err := revision.Read(&healthy)
 	w.Expect(err).NotTo(HaveOccurred())
 	w.editSpec(func(s *appsapi.AppStackSpec) { w.Expect(json.Unmarshal(content, s)).To(Succeed()) })
 	w.waitReady()
@@ -168,9 +160,9 @@ func rollbackFromBrokenSpec(w *world) {
 	w.expectSteadyState()
 }
 
-// revisionMetadataIsRepaired takes something away from the current revision: it is given back, with
-// few calls.
-func revisionMetadataIsRepaired(w *world) {
+// TestRevisionMetadataIsRepaired removes metadata of the current revision: it is restored with few requests.
+func TestRevisionMetadataIsRepaired(t *testing.T) {
+	w := newStory(t)
 	w.create(twoServicesSpec)
 	w.waitReady()
 	before := w.revisions()[0]
@@ -204,7 +196,8 @@ func revisionMetadataIsRepaired(w *world) {
 	w.expectSteadyState()
 }
 
-func revisionDeleted(w *world) {
+func TestDeletedRevision(t *testing.T) {
+	w := newStory(t)
 	w.create(twoServicesSpec)
 	w.waitReady()
 	w.setWebTag("2")
@@ -212,20 +205,18 @@ func revisionDeleted(w *world) {
 	w.WaitIdle("shop")
 	for _, i := range []int{1, 0} {
 		r := w.revisions()[i]
-		calls := w.OperatorRequests(func() {
-			w.Expect(w.Delete(w.Context(), &r)).To(Succeed())
-			time.Sleep(700 * time.Millisecond)
-		})
+		calls := w.OperatorRequestsWithin(700*time.Millisecond, func() { w.Expect(w.Delete(w.Context(), &r)).To(Succeed()) })
 		w.Expect(len(withoutEvents(calls))).To(BeNumerically("<=", 6), "%s", calls.Count())
 		w.Expect(w.deployment("shop-web").Annotations["deployment.kubernetes.io/revision"]).To(Equal("2"))
 	}
-	w.Eventually(w.revisionNumbers, "60s", "50ms").Should(Equal([]string{"2h"}), "what is applied is remembered; what is forgotten is forgotten")
+	w.Eventually(w.revisionNumbers, "60s", "50ms").Should(Equal([]string{"2h"}), "the current revision is recreated, deleted ones are not")
 	w.waitRevisions("2", "2")
 	w.expectSteadyState()
 }
 
-// healthyRevisionDeleted deletes what was healthy while the current spec is not.
-func healthyRevisionDeleted(w *world) {
+// TestDeletedHealthyRevision deletes the healthy revision while the current one is not healthy.
+func TestDeletedHealthyRevision(t *testing.T) {
+	w := newStory(t)
 	w.create(twoServicesSpec)
 	w.waitReady()
 	w.setWebTag("missing")
@@ -233,15 +224,16 @@ func healthyRevisionDeleted(w *world) {
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix("False/ComponentDegraded"))
 	r := w.revisions()[0]
 	w.Expect(w.Delete(w.Context(), &r)).To(Succeed())
-	w.Eventually(func() string { return w.stack().Status.HealthyRevision }, "10s", "50ms").Should(BeEmpty(), "nobody can go back to it")
+	w.Eventually(func() string { return w.stack().Status.HealthyRevision }, "10s", "50ms").Should(BeEmpty(), "no rollback target")
 	w.setWebTag("2")
 	w.waitReady()
 	w.waitRevisions("3", "3")
 	w.expectSteadyState()
 }
 
-// settingsWithoutRevision edits what is not remembered: how much is, and whether hands are off.
-func settingsWithoutRevision(w *world) {
+// TestSettingsWithoutRevision edits fields that are not part of revisions: the history limit and suspend.
+func TestSettingsWithoutRevision(t *testing.T) {
+	w := newStory(t)
 	w.create(twoServicesSpec)
 	w.waitReady()
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.RevisionHistoryLimit = new(int32(4)) })
@@ -254,7 +246,7 @@ func settingsWithoutRevision(w *world) {
 	w.expectSteadyState()
 }
 
-// deploymentRevisions are how often the pods of each Deployment were replaced.
+// deploymentRevisions returns the rollout revision of each Deployment.
 func (w *world) deploymentRevisions() map[string]string {
 	w.Helper()
 	var list appsv1.DeploymentList
@@ -266,13 +258,12 @@ func (w *world) deploymentRevisions() map[string]string {
 	return out
 }
 
-// withoutEvents are all calls but events: nobody waits for those, and they may come late.
+// withoutEvents returns all requests except events, which may be sent late.
 func withoutEvents(calls audit.Events) audit.Events {
 	return calls.Where(func(e *audit.Event) bool { return e.ObjectRef.Resource != "events" })
 }
 
-// writtenNames are the names of objects of a resource that the operator wrote, once for each
-// accepted write.
+// writtenNames returns the names of the objects that the operator wrote, once per accepted write.
 func writtenNames(calls audit.Events, resource string) []string {
 	var out []string
 	for _, e := range calls.Of(resource).Writes().Where((*audit.Event).Accepted) {

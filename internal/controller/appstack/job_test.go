@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,7 +18,6 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
-	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
@@ -27,7 +27,7 @@ var (
 	serviceResource    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 )
 
-// jobSpec is a stack with a job that api waits for.
+// jobSpec is a stack with a job that api depends on.
 const jobSpec = `
 components:
 - {name: api, dependsOn: [migrate], service: {image: "shop/api:1"}}
@@ -35,23 +35,7 @@ components:
 - {name: lone, service: {image: "shop/lone:1"}}
 `
 
-func init() {
-	behaviors["busy"] = podsim.Succeeded().After(2 * time.Second)
-	behaviors["runs"] = podsim.Ready() // for ever, as if it hung
-
-	stories["job: runs before its dependents"] = jobRunsBeforeDependents
-	stories["job: one that fails stops its dependents"] = failedJobBlocksDependents
-	stories["job: runs once for each spec"] = jobRunsOncePerSpec
-	stories["job: deleted by hand"] = deletedJobRunsAgain
-	stories["job: those of forgotten specs go"] = jobsOfPrunedRevisions
-	stories["job: on a schedule"] = scheduledJob
-	stories["job: superseded while it runs"] = supersededRunningJob
-	stories["job: superseded before it starts"] = supersededPendingJob
-	stories["job: a schedule that is none"] = invalidSchedule
-	stories["job: stripped of what makes it ours"] = jobMetadataIsRepaired
-}
-
-// startWatcher sees every state of these resources from now on.
+// startWatcher records every state of these resources from now on.
 func (w *world) startWatcher(resources ...schema.GroupVersionResource) *watcher.Watcher {
 	w.Helper()
 	observer, err := watcher.Start(w.Context(), w.Plane.Config, resources...)
@@ -60,7 +44,7 @@ func (w *world) startWatcher(resources ...schema.GroupVersionResource) *watcher.
 	return observer
 }
 
-// jobUIDs are those of the Jobs of a component, in order.
+// jobUIDs returns the UIDs of the Jobs of a component, in order.
 func (w *world) jobUIDs(component string) []types.UID {
 	var out []types.UID
 	for _, j := range w.jobs(component) {
@@ -70,13 +54,12 @@ func (w *world) jobUIDs(component string) []types.UID {
 	return out
 }
 
-// setJobImage changes the image of the job migrate.
 func (w *world) setJobImage(image string) {
 	w.Helper()
 	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Image = image })
 }
 
-// currentJobName is the Job of the spec as it is now.
+// currentJobName returns the name of the Job of the current spec.
 func (w *world) currentJobName() string {
 	w.Helper()
 	for _, c := range w.stack().Status.Components {
@@ -93,11 +76,12 @@ func isJobComplete(j *batchv1.Job) bool {
 	})
 }
 
-func jobRunsBeforeDependents(w *world) {
+func TestJobRunsBeforeDependents(t *testing.T) {
+	w := newStory(t)
 	observer := w.startWatcher(jobResource, deploymentResource)
 	w.create(fmt.Sprintf(jobSpec, "busy"))
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(MatchRegexp(
-		`^False/WaitingForDependency: Component "api" waits for "migrate": Job ` + w.NS + `/shop-migrate-[0-9a-f]{10} waits for its pods to end$`))
+		`^False/WaitingForDependency: Component "api" waits for "migrate": Job ` + w.NS + `/shop-migrate-[0-9a-f]{10} waits for its pods to complete$`))
 	w.Expect(w.deployment("shop-api")).To(BeNil())
 	w.waitReady()
 	job := w.jobs("migrate")[0]
@@ -107,7 +91,7 @@ func jobRunsBeforeDependents(w *world) {
 	created := state.History(deploymentResource, w.NS+"/shop-api")
 	w.Expect(done).NotTo(BeEmpty())
 	w.Expect(created).NotTo(BeEmpty())
-	w.Expect(parseVersion(w, created[0].ResourceVersion)).To(BeNumerically(">=", parseVersion(w, job.ResourceVersion)), "api was created before its job was done")
+	w.Expect(parseVersion(w, created[0].ResourceVersion)).To(BeNumerically(">=", parseVersion(w, job.ResourceVersion)), "api is created after its job completed")
 	w.Expect(job.Labels).To(HaveKeyWithValue("app.kubernetes.io/component", "migrate"))
 	w.expectSteadyState()
 }
@@ -119,18 +103,19 @@ func parseVersion(w *world, version string) int64 {
 	return n
 }
 
-func failedJobBlocksDependents(w *world) {
+func TestFailedJobBlocksDependents(t *testing.T) {
+	w := newStory(t)
 	w.create(fmt.Sprintf(jobSpec, "fail"))
 	w.Eventually(w.condition("Stalled"), "60s", "20ms").Should(HavePrefix("True/ComponentDegraded: "))
 	failed := w.jobs("migrate")[0].Name
 	w.Expect(w.condition("Ready")()).To(Equal(fmt.Sprintf(
-		`False/ComponentDegraded: Component "migrate": Job %s/%s failed: its container ended with exit code 3; "api" waits for it`, w.NS, failed)))
+		`False/ComponentDegraded: Component "migrate": Job %s/%s failed: its container exited with code 3; "api" waits for it`, w.NS, failed)))
 	w.Expect(w.condition("Reconciling")()).To(Equal("none"))
 	w.Expect(w.condition("Applied")()).To(HavePrefix("True/"))
 	w.Expect(w.deployment("shop-api")).To(BeNil())
 	w.Eventually(w.healthyComponents, "60s", "50ms").Should(Equal([]string{"lone"}))
 	w.WaitIdle("shop")
-	calls := w.OperatorRequests(func() { time.Sleep(time.Second) })
+	calls := w.OperatorRequestsWithin(time.Second)
 	w.Expect(len(withoutEvents(calls))).To(BeZero(), "%s", calls.Count())
 
 	w.setJobImage("shop/migrate:done")
@@ -140,18 +125,19 @@ func failedJobBlocksDependents(w *world) {
 	w.Expect(w.deployment("shop-api")).NotTo(BeNil())
 	w.expectSteadyState()
 
-	// The failed one is remembered as failed; deleting it runs it again.
+	// The failed Job stays failed; deleting it runs it again.
 	w.setJobImage("shop/migrate:fail")
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(fmt.Sprintf(`False/ComponentDegraded: Component "migrate": Job %s/%s failed`, w.NS, failed)))
 	w.Expect(w.jobs("migrate")).To(HaveLen(2))
-	w.Expect(w.deployment("shop-api").Status.AvailableReplicas).To(BeEquivalentTo(1), "what runs keeps running")
+	w.Expect(w.deployment("shop-api").Status.AvailableReplicas).To(BeEquivalentTo(1), "running pods are kept")
 	w.setJobImage("shop/migrate:done")
 	w.waitReady()
 	w.expectSteadyState()
 }
 
-// jobRunsOncePerSpec changes everything else, and goes back and forth.
-func jobRunsOncePerSpec(w *world) {
+// TestJobRunsOncePerSpec changes everything except the job, and switches between two job specs.
+func TestJobRunsOncePerSpec(t *testing.T) {
+	w := newStory(t)
 	w.create(fmt.Sprintf(jobSpec, "done"))
 	w.waitReady()
 	first := w.jobUIDs("migrate")
@@ -159,7 +145,7 @@ func jobRunsOncePerSpec(w *world) {
 	w.editComponent("api", func(c *appsapi.Component) { c.Service.Image, c.DependsOn = "shop/api:2", []string{"lone", "migrate"} })
 	w.editComponent("migrate", func(c *appsapi.Component) { c.DependsOn = []string{"lone"} })
 	w.waitReady()
-	w.Expect(w.jobUIDs("migrate")).To(Equal(first), "the job ran again for a change of others")
+	w.Expect(w.jobUIDs("migrate")).To(Equal(first), "the job does not run for other changes")
 
 	w.setJobImage("shop/migrate:2")
 	w.waitReady()
@@ -170,7 +156,7 @@ func jobRunsOncePerSpec(w *world) {
 		w.waitReady()
 		w.WaitIdle("shop")
 	})
-	w.Expect(w.jobUIDs("migrate")).To(Equal(both), "the job ran again although it has run with this spec")
+	w.Expect(w.jobUIDs("migrate")).To(Equal(both), "the job does not run again with this spec")
 	w.Expect(writtenNames(calls, "jobs.batch")).To(BeEmpty(), "%s", calls.Count())
 
 	all := w.stack().Spec.Components
@@ -179,25 +165,25 @@ func jobRunsOncePerSpec(w *world) {
 		s.Components[0].DependsOn = nil
 	})
 	w.waitReady()
-	w.Expect(w.jobUIDs("migrate")).To(Equal(both), "what it did is remembered while a spec with it is")
+	w.Expect(w.jobUIDs("migrate")).To(Equal(both), "Jobs are kept as long as their revisions")
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Components = all })
 	w.waitReady()
 	w.Expect(w.jobUIDs("migrate")).To(Equal(both))
 	w.expectSteadyState()
 }
 
-func deletedJobRunsAgain(w *world) {
+func TestDeletedJobRunsAgain(t *testing.T) {
+	w := newStory(t)
 	w.create(fmt.Sprintf(jobSpec, "done"))
 	w.waitReady()
 	first := w.jobs("migrate")[0]
 	w.setJobImage("shop/migrate:2")
 	w.waitReady()
 	w.WaitIdle("shop")
-	calls := w.OperatorRequests(func() {
+	calls := w.OperatorRequestsWithin(time.Second, func() {
 		w.Expect(w.Delete(w.Context(), &first, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-		time.Sleep(time.Second)
 	})
-	w.Expect(len(withoutEvents(calls))).To(BeZero(), "a job of another spec ran, or was missed:\n%s", calls.Count())
+	w.Expect(len(withoutEvents(calls))).To(BeZero(), "a deleted Job of another revision is not recreated:\n%s", calls.Count())
 
 	second := w.jobs("migrate")[0]
 	calls = w.OperatorRequests(func() {
@@ -214,7 +200,8 @@ func deletedJobRunsAgain(w *world) {
 	w.expectSteadyState()
 }
 
-func jobsOfPrunedRevisions(w *world) {
+func TestJobsOfPrunedRevisionsAreDeleted(t *testing.T) {
+	w := newStory(t)
 	w.create("revisionHistoryLimit: 2" + fmt.Sprintf(jobSpec, "done"))
 	w.waitReady()
 	names := []string{w.currentJobName()}
@@ -236,7 +223,8 @@ func jobsOfPrunedRevisions(w *world) {
 	w.Expect(jobNames()).To(ConsistOf(names[2:]))
 }
 
-func scheduledJob(w *world) {
+func TestScheduledJob(t *testing.T) {
+	w := newStory(t)
 	w.create(`
 components:
 - {name: api, dependsOn: [migrate], service: {image: "shop/api:1"}}
@@ -268,13 +256,13 @@ components:
 	w.editComponent("migrate", func(c *appsapi.Component) { c.Job.Schedule = "@daily" })
 	w.Eventually(func() bool { return cron() != nil }, "60s", "50ms").Should(BeTrue())
 	w.waitReady()
-	w.Expect(w.jobs("migrate")).To(HaveLen(1), "what it did is remembered")
+	w.Expect(w.jobs("migrate")).To(HaveLen(1), "the completed Job is kept")
 	w.expectSteadyState()
 }
 
-// supersededRunningJob changes a job whose pod is at work and takes its time to end: two runs
-// at once are nobody's wish.
-func supersededRunningJob(w *world) {
+// TestRunningJobIsSuperseded changes a job whose pod is running and terminates slowly: two runs must not overlap.
+func TestRunningJobIsSuperseded(t *testing.T) {
+	w := newStory(t)
 	observer := w.startWatcher(jobResource)
 	w.create(fmt.Sprintf(jobSpec, "runs"))
 	w.Eventually(func() bool {
@@ -287,9 +275,9 @@ func supersededRunningJob(w *world) {
 
 	w.setJobImage("shop/migrate:done")
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(fmt.Sprintf(
-		`False/WaitingForDependency: Component "api" waits for "migrate": its run before, Job %s, has to end first`, old.Name)))
-	time.Sleep(1500 * time.Millisecond) // its pod ends, and is not gone
-	w.Expect(w.jobs("migrate")).To(HaveLen(1), "a second run began before the first had ended")
+		`False/WaitingForDependency: Component "api" waits for "migrate": its previous run (Job %s) has not finished`, old.Name)))
+	// Its pod is terminating, but not deleted.
+	w.Consistently(func() []batchv1.Job { return w.jobs("migrate") }, "1500ms", "100ms").Should(HaveLen(1), "the second run starts after the first has ended")
 	w.removeFinalizer(pod)
 	w.waitReady()
 
@@ -301,7 +289,7 @@ func supersededRunningJob(w *world) {
 	w.expectSteadyState()
 }
 
-// podOf is the only pod of a Job.
+// podOf returns the only pod of a Job.
 func (w *world) podOf(job *batchv1.Job) *corev1.Pod {
 	w.Helper()
 	var list corev1.PodList
@@ -312,7 +300,7 @@ func (w *world) podOf(job *batchv1.Job) *corev1.Pod {
 
 const foreignFinalizer = "example.com/held"
 
-// addFinalizer keeps an object from going.
+// addFinalizer blocks the deletion of an object.
 func (w *world) addFinalizer(obj client.Object) {
 	w.Helper()
 	harness.Edit(w.World, obj, func(o client.Object) { o.SetFinalizers(append(o.GetFinalizers(), foreignFinalizer)) })
@@ -325,9 +313,9 @@ func (w *world) removeFinalizer(obj client.Object) {
 	})
 }
 
-// supersededPendingJob corrects a job whose image does not exist: nobody waits for its grace
-// period.
-func supersededPendingJob(w *world) {
+// TestPendingJobIsSuperseded corrects a job whose image does not exist: its grace period does not apply.
+func TestPendingJobIsSuperseded(t *testing.T) {
+	w := newStory(t)
 	observer := w.startWatcher(jobResource)
 	w.create(fmt.Sprintf(jobSpec, "missing"))
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix(`False/ComponentDegraded: Component "migrate": `))
@@ -339,15 +327,16 @@ func supersededPendingJob(w *world) {
 	w.Expect(w.jobUIDs("migrate")).NotTo(ContainElement(old.UID))
 	deletedAt := lastEvent(w, observer.History(jobResource, w.NS+"/"+old.Name)).ObservedAt
 	createdAt := observer.History(jobResource, w.NS+"/"+w.currentJobName())[0].ObservedAt
-	w.Logf("gone after %s, replaced after %s", deletedAt.Sub(edited), createdAt.Sub(edited))
+	w.Logf("deleted after %s, replaced after %s", deletedAt.Sub(edited), createdAt.Sub(edited))
 	w.Expect(deletedAt.Sub(edited)).To(BeNumerically("<", 25*time.Second))
 	w.Expect(createdAt.Sub(deletedAt)).To(BeNumerically("<", 5*time.Second))
 	w.expectSteadyState()
 }
 
-// jobMetadataIsRepaired takes from a finished Job what makes it ours: it gets it back, and does not
-// run again.
-func jobMetadataIsRepaired(w *world) {
+// TestJobMetadataIsRepaired removes ownership metadata of a completed Job: it is restored, and the job does not run
+// again.
+func TestJobMetadataIsRepaired(t *testing.T) {
+	w := newStory(t)
 	app := w.create(fmt.Sprintf(jobSpec, "done"))
 	w.waitReady()
 	job := w.jobs("migrate")[0]
@@ -374,16 +363,17 @@ func jobMetadataIsRepaired(w *world) {
 	w.expectSteadyState()
 }
 
-func invalidSchedule(w *world) {
+func TestInvalidScheduleIsReported(t *testing.T) {
+	w := newStory(t)
 	w.create(`
 components:
 - {name: api, dependsOn: [report], service: {image: "shop/api:1"}}
 - {name: report, job: {image: "shop/report:done", schedule: "60 3 * * *"}}
 `)
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(`False/InvalidSpec: Component "report": ` +
-		`schedule "60 3 * * *" has "60" as the minute, which goes from 0 to 59; correct it, for example "0 3 * * *" for every night at three`))
+		`schedule "60 3 * * *" has "60" as the minute, which must be from 0 to 59; correct it, for example "0 3 * * *" for every day at 03:00`))
 	w.Expect(w.condition("Stalled")()).To(HavePrefix(`True/InvalidSpec: Component "report"`))
-	w.Expect(w.deployment("shop-api")).To(BeNil(), "nothing is written of a spec that can never work")
+	w.Expect(w.deployment("shop-api")).To(BeNil(), "nothing is written for an invalid spec")
 	w.editComponent("report", func(c *appsapi.Component) { c.Job.Schedule = "59 3 * * *" })
 	w.waitReady()
 	w.expectSteadyState()

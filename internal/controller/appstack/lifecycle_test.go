@@ -1,12 +1,14 @@
 package appstack_test
 
 import (
+	"testing"
+
 	. "github.com/onsi/gomega"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// shop is a stack of three services and a job, in order: migrate, api, web, and a lone one.
+// shop is a stack of three services and a job: migrate, api and web in order, and an independent one.
 const shop = `
 components:
 - {name: web, bindings: [{component: api}], service: {image: "shop/web:1", ports: [{port: 80, targetPort: 8080}]}}
@@ -15,22 +17,21 @@ components:
 - {name: lone, service: {image: "shop/lone:1"}}
 `
 
-func init() {
-	stories["comes up, is edited, settles"] = func(w *world) {
-		w.create(shop)
-		w.waitReady()
-		w.expectSteadyState()
-		s := w.stack().Status
-		w.Expect(s.ComponentsReady).To(Equal("4/4"))
-		w.Expect(s.CurrentRevision).To(Equal("1"))
-		w.Expect(s.HealthyRevision).To(Equal("1"))
-		w.Expect(w.jobs("migrate")).To(HaveLen(1))
-		w.editComponent("api", func(c *appsapi.Component) { c.Service.Image = "shop/api:2" })
-		w.waitReady()
-		w.expectSteadyState()
-		s = w.stack().Status
-		w.Expect(s.CurrentRevision).To(Equal("2"))
-		w.Expect(s.HealthyRevision).To(Equal("2"))
-		w.Expect(w.jobs("migrate")).To(HaveLen(1), "the job ran again although its own spec did not change")
-	}
+func TestStackIsCreatedAndEdited(t *testing.T) {
+	w := newStory(t)
+	w.create(shop)
+	w.waitReady()
+	w.expectSteadyState()
+	s := w.stack().Status
+	w.Expect(s.ComponentsReady).To(Equal("4/4"))
+	w.Expect(s.CurrentRevision).To(Equal("1"))
+	w.Expect(s.HealthyRevision).To(Equal("1"))
+	w.Expect(w.jobs("migrate")).To(HaveLen(1))
+	w.editComponent("api", func(c *appsapi.Component) { c.Service.Image = "shop/api:2" })
+	w.waitReady()
+	w.expectSteadyState()
+	s = w.stack().Status
+	w.Expect(s.CurrentRevision).To(Equal("2"))
+	w.Expect(s.HealthyRevision).To(Equal("2"))
+	w.Expect(w.jobs("migrate")).To(HaveLen(1), "the job does not run again without a change of its spec")
 }

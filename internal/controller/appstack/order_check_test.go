@@ -11,16 +11,15 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// dependencyWait is how long a component waited after the last one it needs was ready.
+// dependencyWait is the time from the readiness of the last dependency to the rollout of a component.
 type dependencyWait struct {
 	rollout
-	dependencyReady workloadState // of the dependency
+	dependencyReady workloadState // of the last dependency
 	latency         time.Duration
 }
 
-// checkOrder goes through every turn of a film: each dependency must have been ready at what the
-// spec asked for at that moment. It returns the turns that came too soon, and the edges
-// that were waited for.
+// checkOrder checks every rollout: each dependency must have been ready with the spec of that time. It returns the
+// violations and the rollouts that waited for a dependency.
 func (f *timeline) checkOrder() (wrong []string, waits []dependencyWait) {
 	for _, t := range f.rollouts() {
 		spec := f.specAt(t.version)
@@ -33,21 +32,20 @@ func (f *timeline) checkOrder() (wrong []string, waits []dependencyWait) {
 	return wrong, waits
 }
 
-// violations are why a spec does not allow a turn. last is when the last dependency became
-// ready.
+// violations returns why the spec does not allow a rollout. last is the state in which the last dependency became ready.
 func (f *timeline) violations(t rollout, spec *observedSpec) (wrong []string, last workloadState) {
 	c := componentOf(&spec.AppStackSpec, t.component)
 	switch {
 	case c == nil:
-		return []string{fmt.Sprintf("%s became %s and is not in the spec", t.component, t.workloadState)}, last
+		return []string{fmt.Sprintf("%s changed to %s, but is not in the spec", t.component, t.workloadState)}, last
 	case t.podSummary != desiredPodSummary(c):
-		wrong = append(wrong, fmt.Sprintf("%s became %s, and the spec says %s", t.component, t.workloadState, desiredPodSummary(c)))
+		wrong = append(wrong, fmt.Sprintf("%s changed to %s, want %s", t.component, t.workloadState, desiredPodSummary(c)))
 	}
 	for _, dependency := range dependenciesOf(c) {
 		dep := componentOf(&spec.AppStackSpec, dependency)
 		since, ok := f.readyBefore(dep, t.version)
 		if !ok {
-			wrong = append(wrong, fmt.Sprintf("%s became %s before %s was ready as %s: %v", t.component, t.workloadState, dependency, desiredPodSummary(dep), f.states[dependency]))
+			wrong = append(wrong, fmt.Sprintf("%s changed to %s before %s was ready with %s: %v", t.component, t.workloadState, dependency, desiredPodSummary(dep), f.states[dependency]))
 		}
 		if since.version > last.version {
 			last = since
@@ -56,7 +54,7 @@ func (f *timeline) violations(t rollout, spec *observedSpec) (wrong []string, la
 	return wrong, last
 }
 
-// auditCheck is the audit log by the resource version that a write led to.
+// auditCheck maps resource versions to the audit events of their writes.
 type auditCheck map[int64]*audit.Event
 
 func newAuditCheck(events audit.Events) auditCheck {
@@ -69,7 +67,7 @@ func newAuditCheck(events audit.Events) auditCheck {
 		if json.Unmarshal(writes[i].ResponseObject, &response) != nil {
 			continue
 		}
-		// The answer to a write that changed nothing has an old version: the first counts.
+		// The response to a write without a change has an old version: the first write counts.
 		version, err := strconv.ParseInt(response.Metadata.ResourceVersion, 10, 64)
 		if err == nil && out[version] == nil {
 			out[version] = &writes[i]
@@ -78,33 +76,32 @@ func newAuditCheck(events audit.Events) auditCheck {
 	return out
 }
 
-// violations asks the API server itself: who made each turn, and whether that was asked for
-// after the write that made the dependency ready. Versions alone would not tell a good
-// decision from a lucky one.
+// violations checks with the audit log that the operator made each rollout, and that it was requested after the write
+// that made the dependency ready. Resource versions alone cannot show that the order was intended.
 func (w auditCheck) violations(f *timeline, waits []dependencyWait) []string {
 	var wrong []string
 	for _, t := range f.rollouts() {
 		if e := w[t.version]; e == nil || e.User.Username != operator.User {
-			wrong = append(wrong, fmt.Sprintf("%s became %s by %+v, not by the operator", t.component, t.workloadState, e))
+			wrong = append(wrong, fmt.Sprintf("%s changed to %s by %+v, not by the operator", t.component, t.workloadState, e))
 		}
 	}
 	for _, e := range waits {
 		ready, write := w[e.dependencyReady.version], w[e.version]
 		switch {
 		case ready == nil || write == nil:
-			wrong = append(wrong, fmt.Sprintf("%s waited until %d: not in the audit log", e.component, e.dependencyReady.version))
+			wrong = append(wrong, fmt.Sprintf("%s waited until %d: write not in the audit log", e.component, e.dependencyReady.version))
 		case !write.Received.After(ready.Received):
-			wrong = append(wrong, fmt.Sprintf("%s was asked for at %s, and its dependency was made ready at %s",
+			wrong = append(wrong, fmt.Sprintf("%s was written at %s, before its dependency became ready at %s",
 				e.component, write.Received, ready.Received))
 		}
 	}
 	return wrong
 }
 
-// formatQuantiles says how long things took.
+// formatQuantiles formats the quantiles of durations.
 func formatQuantiles(all []time.Duration) string {
 	if len(all) == 0 {
-		return "nothing to measure"
+		return "no measurements"
 	}
 	return fmt.Sprintf("median %s, p90 %s, max %s", quantile(all, 50), quantile(all, 90), quantile(all, 100))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// cycleBaseSpec is in order a, b, c.
+// cycleBaseSpec has the order a, b, c.
 const cycleBaseSpec = `
 components:
 - {name: a, service: {image: "shop/a:1"}}
@@ -29,8 +29,8 @@ func (p *watchedWorld) decodeSpec(text string) appsapi.AppStackSpec {
 	return spec
 }
 
-// testDependencyCycles makes a circle by an edit and by a creation: it is named at once, nothing is
-// written to any child, and the edit that removes it heals at once.
+// testDependencyCycles creates a cycle by an edit and by a creation: it is reported at once, no child is written, and
+// the edit that removes it takes effect at once.
 func (p *watchedWorld) testDependencyCycles() {
 	healthy := p.decodeSpec(cycleBaseSpec)
 	p.fatal(p.install("edited", healthy))
@@ -43,13 +43,13 @@ func (p *watchedWorld) testDependencyCycles() {
 	componentOf(&fixed, "a").DependsOn = nil
 	fixedAfter := p.fixCycle("edited", fixed, "a", "lone")
 
-	// To what it was: nothing has to move.
+	// Revert the edit: nothing changes.
 	again := p.expectCycleRejected("edited", addCycle(&fixed), false)
 	p.fixCycle("edited", fixed)
 
 	fresh := p.expectCycleRejected("created", cyclic, true)
 	createdAfter := p.fixCycle("created", fixed, "a", "lone", "b", "c")
-	p.Logf("a circle is named after %s; without it, what waited goes on after %s", max(edited, again, fresh), max(fixedAfter, createdAfter))
+	p.Logf("cycle reported after %s; rollout continues %s after its removal", max(edited, again, fresh), max(fixedAfter, createdAfter))
 }
 
 func addCycle(spec *appsapi.AppStackSpec) *appsapi.AppStackSpec {
@@ -58,10 +58,10 @@ func addCycle(spec *appsapi.AppStackSpec) *appsapi.AppStackSpec {
 	return spec
 }
 
-// expectCycleRejected asks for a circle, and waits a moment for what must not happen.
+// expectCycleRejected writes a cycle and checks that no child is written.
 func (p *watchedWorld) expectCycleRejected(name string, spec *appsapi.AppStackSpec, create bool) (took time.Duration) {
 	p.Helper()
-	calls := p.OperatorRequests(func() {
+	calls := p.OperatorRequestsWithin(reactionTimeout, func() {
 		var answered time.Time
 		var err error
 		if create {
@@ -73,14 +73,13 @@ func (p *watchedWorld) expectCycleRejected(name string, spec *appsapi.AppStackSp
 		p.fatal(err)
 		ctx, cancel := context.WithTimeout(p.Context(), 30*time.Second)
 		defer cancel()
-		p.fatal(p.watcher.WaitFor(ctx, "the circle to be named", func(s watcher.State) bool { return p.isCycleRejected(p.observedStack(s, name)) }))
+		p.fatal(p.watcher.WaitFor(ctx, "the cycle to be reported", func(s watcher.State) bool { return p.isCycleRejected(p.observedStack(s, name)) }))
 		took = time.Since(answered)
 		p.Expect(took).To(BeNumerically("<", reactionTimeout))
-		time.Sleep(reactionTimeout)
 	})
 	children := calls.Writes().Of("deployments.apps", "services", "jobs.batch", "controllerrevisions.apps")
-	p.Expect(len(children)).To(BeZero(), "written although no order satisfies the spec:\n%s", children.Count())
-	p.Expect(p.isCycleRejected(p.observedStack(p.watcher.State(), name))).To(BeTrue(), "it did not stay refused")
+	p.Expect(len(children)).To(BeZero(), "no children are written for a cycle:\n%s", children.Count())
+	p.Expect(p.isCycleRejected(p.observedStack(p.watcher.State(), name))).To(BeTrue(), "the spec stays rejected")
 	return took
 }
 
@@ -88,7 +87,7 @@ func (p *watchedWorld) isCycleRejected(s *appsapi.AppStack) bool {
 	if s == nil {
 		return false
 	}
-	const message = "Components depend on each other in a circle: a -> c -> b -> a; remove one of these dependencies"
+	const message = "Components have a dependency cycle: a -> c -> b -> a; remove one of these dependencies"
 	for kind, status := range map[string]string{"Ready": "False", "Stalled": "True"} {
 		c := meta.FindStatusCondition(s.Status.Conditions, kind)
 		if c == nil || c.ObservedGeneration != s.Generation || fmt.Sprintf("%s/%s: %s", c.Status, c.Reason, c.Message) != status+"/InvalidSpec: "+message {
@@ -98,8 +97,7 @@ func (p *watchedWorld) isCycleRejected(s *appsapi.AppStack) bool {
 	return true
 }
 
-// fixCycle asks for a spec without the circle: these components go on, each as soon as it may,
-// and nothing else does.
+// fixCycle writes a spec without the cycle: exactly these components continue, in order.
 func (p *watchedWorld) fixCycle(name string, spec appsapi.AppStackSpec, want ...string) time.Duration {
 	p.Helper()
 	f, err := p.timeline(name)

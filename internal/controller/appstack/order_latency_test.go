@@ -11,8 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// latencyProbe is how long a small write takes, all the time. What the machine gives to nobody it
-// does not give to the operator either.
+// latencyProbe measures the latency of small writes continuously, to adjust time limits on a busy machine.
 type latencyProbe struct {
 	mu      sync.Mutex
 	samples []sample
@@ -20,7 +19,7 @@ type latencyProbe struct {
 
 type sample struct{ from, to time.Time }
 
-// startLatencyProbe begins to write, until the test ends.
+// startLatencyProbe measures until the test ends.
 func (p *watchedWorld) startLatencyProbe() *latencyProbe {
 	p.Helper()
 	config := &corev1.ConfigMap{ObjectMeta: p.objectMeta("pulse")}
@@ -35,7 +34,7 @@ func (p *watchedWorld) startLatencyProbe() *latencyProbe {
 			if p.Patch(ctx, &corev1.ConfigMap{ObjectMeta: p.objectMeta("pulse")}, patch) == nil {
 				out.add(sample{from, time.Now()})
 			}
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // pace
 		}
 	})
 	p.Cleanup(func() {
@@ -51,7 +50,7 @@ func (p *latencyProbe) add(b sample) {
 	p.samples = append(p.samples, b)
 }
 
-// slowestBetween is the longest of those that were under way between two moments.
+// slowestBetween returns the longest latency in a period.
 func (p *latencyProbe) slowestBetween(from, to time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +63,7 @@ func (p *latencyProbe) slowestBetween(from, to time.Time) time.Duration {
 	return longest
 }
 
-// median is how long they took usually.
+// median returns the median latency.
 func (p *latencyProbe) median() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

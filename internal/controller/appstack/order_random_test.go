@@ -18,12 +18,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-var orderSeed = flag.Uint64("seed", 0, "play the random stacks of this seed again")
+var orderSeed = flag.Uint64("seed", 0, "seed of the random stacks to repeat")
 
-// longRun asks for all random stacks: HOLDFAST_LONG=1 go test ./internal/controller/appstack.
+// longRun runs all random stacks: HOLDFAST_LONG=1 go test ./internal/controller/appstack.
 var longRun = os.Getenv("HOLDFAST_LONG") != ""
 
-// rng makes random stacks. The same seed makes the same ones.
+// rng creates random stacks. A seed always creates the same ones.
 type rng struct{ *rand.Rand }
 
 func newRNG(t *testing.T) rng {
@@ -36,11 +36,10 @@ func newRNG(t *testing.T) rng {
 	return rng{rand.New(rand.NewPCG(seed, 0))}
 }
 
-// oneIn says yes once in n times.
+// oneIn returns true with probability 1/n.
 func (r rng) oneIn(n int) bool { return r.IntN(n) == 0 }
 
-// randomImage is one whose pods are ready at once, or each after a time of its own, up to half a
-// second.
+// randomImage returns an image whose pods are ready at once, or after individual delays of up to 0.5 s.
 func (r rng) randomImage(component string, version int) string {
 	if r.oneIn(2) {
 		return fmt.Sprintf("shop/%s:%d", component, version)
@@ -48,8 +47,7 @@ func (r rng) randomImage(component string, version int) string {
 	return fmt.Sprintf("shop/%s:%d-%d", component, version, 50+r.IntN(450))
 }
 
-// randomStack has n components in an order that tells nothing: what depends on what is random,
-// but for circles.
+// randomStack returns n components in random order with random acyclic dependencies.
 func (r rng) randomStack(n int) appsapi.AppStackSpec {
 	var components []appsapi.Component
 	for i := range n {
@@ -73,7 +71,7 @@ func (r rng) randomStack(n int) appsapi.AppStackSpec {
 	return appsapi.AppStackSpec{Components: components}
 }
 
-// addDependency makes a component depend on another one, by a binding where that is possible.
+// addDependency adds a dependency, as a binding where possible.
 func (r rng) addDependency(c, to *appsapi.Component) {
 	if to.Service != nil && len(to.Service.Ports) > 0 && r.oneIn(2) {
 		c.Bindings = append(c.Bindings, appsapi.Binding{Component: to.Name})
@@ -82,7 +80,7 @@ func (r rng) addDependency(c, to *appsapi.Component) {
 	c.DependsOn = append(c.DependsOn, to.Name)
 }
 
-// randomUpgrade changes the images of some components, at least of one.
+// randomUpgrade changes the image of at least one component.
 func (r rng) randomUpgrade(spec appsapi.AppStackSpec) appsapi.AppStackSpec {
 	spec = *spec.DeepCopy()
 	always := r.IntN(len(spec.Components))
@@ -109,7 +107,7 @@ func setImage(c *appsapi.Component, image string) {
 	c.Service.Image = image
 }
 
-// dependenciesOf are the components that one waits for.
+// dependenciesOf returns the dependencies of a component.
 func dependenciesOf(c *appsapi.Component) []string {
 	dependencies := slices.Clone(c.DependsOn)
 	for _, b := range c.Bindings {
@@ -126,8 +124,7 @@ func componentOf(spec *appsapi.AppStackSpec, name string) *appsapi.Component {
 	return &spec.Components[i]
 }
 
-// behaviorByImageTag does what the tag of the image of our container says: "2" is ready at once,
-// "2-300" within 300 ms, "2-never" never.
+// behaviorByImageTag returns the behavior of an image tag: "2" is ready at once, "2-300" within 300 ms, "2-never" never.
 func behaviorByImageTag(pod *corev1.Pod) podsim.Behavior {
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "app" })
 	if i < 0 {
@@ -141,7 +138,7 @@ func behaviorByImageTag(pod *corev1.Pod) podsim.Behavior {
 	var delay time.Duration
 	if maxDelay, err := strconv.Atoi(variant); err == nil {
 		h := fnv.New32a()
-		_, _ = h.Write([]byte(pod.UID)) // memory takes everything
+		_, _ = h.Write([]byte(pod.UID)) // writing to a hash cannot fail
 		delay = time.Duration(50+int(h.Sum32())%max(1, maxDelay-50)) * time.Millisecond
 	}
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {

@@ -12,10 +12,10 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// rapidEditCount is how often a stack is edited while it is still busy with the edits before.
+// rapidEditCount is the number of edits during earlier rollouts.
 const rapidEditCount = 6
 
-// randomEdits are edits that do not wait for each other; with the last one everything can work.
+// randomEdits returns edits that are applied without waiting; the last one is valid.
 func (r rng) randomEdits() []appsapi.AppStackSpec {
 	spec := r.randomStack(3 + r.IntN(5))
 	specs := []appsapi.AppStackSpec{*spec.DeepCopy()}
@@ -64,8 +64,8 @@ func (r rng) randomEdit(spec *appsapi.AppStackSpec, version int) {
 	}
 }
 
-// testRapidEdits edits stacks faster than they can follow: each ends as the last edit says, and
-// on the way there nothing comes before what it needs.
+// testRapidEdits edits stacks faster than they roll out: the final state is that of the last edit, and the order of
+// dependencies is always kept.
 func (p *watchedWorld) testRapidEdits() {
 	skipUnlessLong(p.T)
 	r, n := newRNG(p.T), 40
@@ -85,17 +85,17 @@ func (p *watchedWorld) testRapidEdits() {
 	for _, t := range rollouts {
 		all += t
 	}
-	p.Logf("%d stacks were edited %d times each without a break: %d creations and rollouts, in order", n, rapidEditCount+1, all)
+	p.Logf("%d stacks with %d edits each without waiting: %d creations and rollouts, in order", n, rapidEditCount+1, all)
 	p.fatal(err)
 }
 
-// runRapidEdits plays a storm and returns how many creations and rollouts it took.
+// runRapidEdits edits a stack and returns the number of creations and rollouts.
 func (p *watchedWorld) runRapidEdits(name string, specs []appsapi.AppStackSpec, pauses []time.Duration, probe *latencyProbe) (int, error) {
 	if err := p.Create(p.Context(), &appsapi.AppStack{ObjectMeta: p.objectMeta(name), Spec: *specs[0].DeepCopy()}); err != nil {
 		return 0, err
 	}
 	for i, spec := range specs[1:] {
-		time.Sleep(pauses[i])
+		time.Sleep(pauses[i]) // random time between edits
 		if _, err := p.patchComponents(name, spec); err != nil {
 			return 0, err
 		}
@@ -105,8 +105,8 @@ func (p *watchedWorld) runRapidEdits(name string, specs []appsapi.AppStackSpec, 
 	if _, err := p.waitGenerationReady(name, generation); err != nil {
 		return 0, err
 	}
-	// What is on its way out does not keep a stack from being ready.
-	err := p.waitTimeline(name, "without what left the spec", func(f *timeline) bool {
+	// A stack can be ready while removed components are still being deleted.
+	err := p.waitTimeline(name, "without removed components", func(f *timeline) bool {
 		for component, scenes := range f.states {
 			if last := scenes[len(scenes)-1]; componentOf(final, component) == nil && !last.deleted && !last.job {
 				return false
@@ -124,7 +124,7 @@ func (p *watchedWorld) runRapidEdits(name string, specs []appsapi.AppStackSpec, 
 	var wrong []string
 	for i := range final.Components {
 		if c := &final.Components[i]; !f.isReady(c) {
-			wrong = append(wrong, fmt.Sprintf("%s is not %s: %v", c.Name, desiredPodSummary(c), f.states[c.Name]))
+			wrong = append(wrong, fmt.Sprintf("%s: want %s, got %v", c.Name, desiredPodSummary(c), f.states[c.Name]))
 		}
 	}
 	for _, t := range f.rollouts() {
@@ -136,8 +136,8 @@ func (p *watchedWorld) runRapidEdits(name string, specs []appsapi.AppStackSpec, 
 	return len(f.rollouts()), nil
 }
 
-// violationsDuringEdits objects to a turn that neither the spec of that moment allows nor one that was
-// replaced within the second before: nobody can look and write at once.
+// violationsDuringEdits returns violations for a rollout that is allowed neither by the current spec nor by one that was
+// replaced within the last second, because the operator cannot read and write atomically.
 func (f *timeline) violationsDuringEdits(t rollout, probe *latencyProbe) []string {
 	var violations []string
 	for i := range slices.Backward(f.specs) {
@@ -151,7 +151,7 @@ func (f *timeline) violationsDuringEdits(t rollout, probe *latencyProbe) []strin
 		}
 		violations = append(violations, wrong...)
 		if t.observedAt.Sub(spec.observedAt) > time.Second+3*probe.slowestBetween(spec.observedAt, t.observedAt) {
-			break // it was asked for long enough to be known
+			break // active long enough to be observed
 		}
 	}
 	return violations

@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// maxDependencyLatency is what a dependency may cost: a round through two watches and a write. On a
-	// machine that is busy with other things it is what five small writes cost there.
+	// maxDependencyLatency is the maximum latency of a dependency: two watch events and a write. On a busy machine the
+	// limit is five times the latency of a small write.
 	maxDependencyLatency = 50 * time.Millisecond
 	maxDependencyWrites  = 5
-	// concurrentStacks is how many stacks move at a time: with more, the machine is measured.
+	// concurrentStacks is the number of concurrent stacks: more would measure the machine.
 	concurrentStacks = 2
 )
 
-// watchedWorld is a world with an eye of its own on it.
+// watchedWorld is a world with an independent watch.
 type watchedWorld struct {
 	*world
 	watcher *watcher.Watcher
 }
 
-// TestDependencyOrder installs random stacks and upgrades each: nothing comes before what it needs,
-// and hardly later. The judges are a watch of our own and the audit log.
+// TestDependencyOrder installs and upgrades random stacks: no component is written before its dependencies are ready,
+// and none much later. It checks a separate watch and the audit log.
 func TestDependencyOrder(t *testing.T) {
 	r := newRNG(t)
 	s := harness.New(t, behaviorByImageTag, operator.Options{NoRace: true})
@@ -68,7 +68,7 @@ func TestDependencyOrder(t *testing.T) {
 
 func stackName(i int) string { return fmt.Sprintf("s%d", i) }
 
-// checkOrder looks at what happened to all stacks.
+// checkOrder checks the history of all stacks.
 func (p *watchedWorld) checkOrder(n int, took, smallWrite time.Duration) {
 	p.Helper()
 	events := p.watcher.Events()
@@ -84,7 +84,7 @@ func (p *watchedWorld) checkOrder(n int, took, smallWrite time.Duration) {
 		wrong = append(wrong, checker.violations(&f, waits)...)
 		wrong = append(wrong, f.unexpectedRollouts()...)
 		if len(wrong) > 0 {
-			p.Errorf("%s, which is %s:\n%s", stackName(i), describeSpec(&f.specs[0].AppStackSpec), strings.Join(wrong, "\n"))
+			p.Errorf("%s (%s):\n%s", stackName(i), describeSpec(&f.specs[0].AppStackSpec), strings.Join(wrong, "\n"))
 		}
 		for _, e := range waits {
 			latencies = append(latencies, e.latency)
@@ -93,17 +93,17 @@ func (p *watchedWorld) checkOrder(n int, took, smallWrite time.Duration) {
 	}
 	operatorWrites := requests.In(p.NS).By(operator.User).Writes().Of("deployments.apps", "jobs.batch")
 	accepted, rejected := operatorWrites.Count().Total()
-	p.Logf("%d stacks of %d components, installed and upgraded in %s: %d creations and rollouts, %d of them after a dependency: %s; refused writes: %d; a small write takes %s",
+	p.Logf("%d stacks of %d components, installed and upgraded in %s: %d creations and rollouts, %d of them after a dependency: %s; rejected writes: %d; a small write takes %s",
 		n, components, took.Round(time.Second/10), rollouts, len(latencies), formatQuantiles(latencies), rejected, smallWrite)
 	if accepted != rollouts {
 		p.Errorf("%d writes to workloads, want one for each of %d creations and rollouts", accepted, rollouts)
 	}
 	if limit := max(maxDependencyLatency, maxDependencyWrites*smallWrite); len(latencies) == 0 || quantile(latencies, 50) > limit {
-		p.Errorf("an edge costs %s, want a median of at most %s", formatQuantiles(latencies), limit)
+		p.Errorf("latency of a dependency: got %s, want a median of at most %s", formatQuantiles(latencies), limit)
 	}
 }
 
-// unexpectedRollouts finds what was made or rolled more or less often than the specs ask for.
+// unexpectedRollouts returns the components that were created or rolled out more or less often than the specs require.
 func (f *timeline) unexpectedRollouts() []string {
 	var wrong []string
 	for _, c := range f.specs[0].Components {
@@ -119,7 +119,7 @@ func (f *timeline) unexpectedRollouts() []string {
 			}
 		}
 		if got != want {
-			wrong = append(wrong, fmt.Sprintf("%s was made or rolled %d times, its spec says %d", c.Name, got, want))
+			wrong = append(wrong, fmt.Sprintf("%s: got %d creations and rollouts, want %d", c.Name, got, want))
 		}
 	}
 	return wrong
@@ -141,7 +141,7 @@ func (p *watchedWorld) fatal(err error) {
 	}
 }
 
-// runConcurrently does n things, a few at a time.
+// runConcurrently runs n functions with limited concurrency.
 func runConcurrently(n, maxConcurrent int, run func(i int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
@@ -166,7 +166,7 @@ func (p *watchedWorld) install(name string, spec appsapi.AppStackSpec) error {
 	return p.waitRevisionHealthy(name, 1)
 }
 
-// patchComponents replaces the components of a stack and says when that was answered.
+// patchComponents replaces the components of a stack and returns the time of the response.
 func (p *watchedWorld) patchComponents(name string, spec appsapi.AppStackSpec) (time.Time, error) {
 	body, err := json.Marshal(map[string]any{"spec": map[string]any{"components": spec.Components}})
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *watchedWorld) patchComponents(name string, spec appsapi.AppStackSpec) (
 	return time.Now(), err
 }
 
-// observedStack is a stack as the watch saw it.
+// observedStack returns the last observed state of a stack.
 func (p *watchedWorld) observedStack(state watcher.State, name string) *appsapi.AppStack {
 	live := state.Get(orderStackResource, p.NS+"/"+name)
 	if live == nil {
@@ -189,7 +189,7 @@ func (p *watchedWorld) observedStack(state watcher.State, name string) *appsapi.
 	return &out
 }
 
-// waitGenerationReady waits until a stack says that it runs as its spec of a generation says.
+// waitGenerationReady waits until a stack is ready with a generation.
 func (p *watchedWorld) waitGenerationReady(name string, generation int64) (*appsapi.AppStack, error) {
 	ctx, cancel := context.WithTimeout(p.Context(), 2*time.Minute)
 	defer cancel()
@@ -202,20 +202,19 @@ func (p *watchedWorld) waitGenerationReady(name string, generation int64) (*apps
 		return stack.Generation == generation && c != nil && c.Status == "True" && c.ObservedGeneration == generation
 	})
 	if err != nil {
-		return stack, fmt.Errorf("%w; the last that was seen: %+v", err, stack)
+		return stack, fmt.Errorf("%w; last observed: %+v", err, stack)
 	}
 	return stack, nil
 }
 
-// waitRevisionHealthy waits until a stack is ready with every spec it had remembered, this one as
-// the healthy one.
+// waitRevisionHealthy waits until a stack is ready and its current revision is marked as healthy.
 func (p *watchedWorld) waitRevisionHealthy(name string, generation int64) error {
 	stack, err := p.waitGenerationReady(name, generation)
 	if err != nil {
 		return err
 	}
 	if want := fmt.Sprint(generation); stack.Status.CurrentRevision != want || stack.Status.HealthyRevision != want {
-		return fmt.Errorf("%s is ready and runs revision %q, healthy is %q, want %s", name, stack.Status.CurrentRevision, stack.Status.HealthyRevision, want)
+		return fmt.Errorf("%s is ready: got current revision %q and healthy revision %q, want %s", name, stack.Status.CurrentRevision, stack.Status.HealthyRevision, want)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ var (
 	orderJobResource        = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 )
 
-// startOrderWatcher sees every state of every stack and workload from now on.
+// startOrderWatcher records every state of every stack and workload from now on.
 func startOrderWatcher(t *testing.T, s *harness.Harness) *watcher.Watcher {
 	t.Helper()
 	observer, err := watcher.Start(t.Context(), s.Plane.Config, orderStackResource, orderDeploymentResource, orderJobResource)
@@ -38,14 +38,13 @@ func startOrderWatcher(t *testing.T, s *harness.Harness) *watcher.Watcher {
 	return observer
 }
 
-// timeline is what a watch saw of one stack. Everything in it is in the order of resource
-// versions: they count the writes to the whole cluster, whatever the kind.
+// timeline is the observed history of one stack, ordered by resource version, which counts all writes to the cluster.
 type timeline struct {
 	specs  []observedSpec
 	states map[string][]workloadState // by component
 }
 
-// observedSpec is a spec from the moment on at which it was stored.
+// observedSpec is a spec and the version at which it was stored.
 type observedSpec struct {
 	version    int64
 	observedAt time.Time
@@ -59,17 +58,17 @@ type workloadState struct {
 	uid         string // its UID
 	job         bool
 	deleted     bool
-	podSummary  string // what of its pods the spec says
-	podTemplate string // the whole template
-	ready       bool   // enough for those that wait for it
+	podSummary  string // short form of the pod template
+	podTemplate string // the whole pod template
+	ready       bool   // ready enough for its dependents
 }
 
 func (s workloadState) String() string {
 	return fmt.Sprintf("%s (ready %t, gone %t) at %d", s.podSummary, s.ready, s.deleted, s.version)
 }
 
-// desiredPodSummary is what a spec says of the pods of a component and a live template shows: the
-// image and, of a service, whom it is bound to. A job does not run again for that.
+// desiredPodSummary returns the expected pod summary of a component: the image and, for a service, its bindings. A job
+// does not run again for a change of bindings.
 func desiredPodSummary(c *appsapi.Component) string {
 	var hosts []string
 	for _, b := range c.Bindings {
@@ -103,7 +102,7 @@ func livePodSummary(spec *corev1.PodSpec, job bool) string {
 	return strings.Join(append([]string{image}, hosts...), " ")
 }
 
-// newTimeline cuts what was seen of one stack out of everything that was seen.
+// newTimeline extracts the history of one stack from all events.
 func newTimeline(events []watcher.Event, namespace, stack string) (timeline, error) {
 	f := timeline{states: map[string][]workloadState{}}
 	for _, e := range events {
@@ -132,7 +131,7 @@ func (f *timeline) addSpec(e watcher.Event) error {
 		return err
 	}
 	if s.Generation <= int64(len(f.specs)) || e.Type == watch.Deleted {
-		return nil // only its status
+		return nil // status change only
 	}
 	if s.Generation != int64(len(f.specs))+1 {
 		return fmt.Errorf("generation %d follows %d", s.Generation, len(f.specs))
@@ -174,19 +173,19 @@ func hasCompleted(j *batchv1.Job) bool {
 	})
 }
 
-// hasReadyMajority says whether a majority is ready at the revision that was asked for.
+// hasReadyMajority reports whether most replicas are ready with the current pod template.
 func hasReadyMajority(d *appsv1.Deployment) bool {
 	s := d.Status
 	return s.ObservedGeneration >= d.Generation && s.ReadyReplicas-(s.Replicas-s.UpdatedReplicas) >= *d.Spec.Replicas/2+1
 }
 
-// rollout is a scene in which a workload was made, or its pods became others.
+// rollout is an event that created a workload or changed its pods.
 type rollout struct {
 	component string
 	workloadState
 }
 
-// rollouts are all of them, in order.
+// rollouts returns all rollouts in order.
 func (f *timeline) rollouts() []rollout {
 	var out []rollout
 	for component, all := range f.states {
@@ -202,7 +201,7 @@ func (f *timeline) rollouts() []rollout {
 	return out
 }
 
-// specAt is the spec that was stored before a version.
+// specAt returns the spec that was stored before a version.
 func (f *timeline) specAt(version int64) *observedSpec {
 	var found *observedSpec
 	for i := range f.specs {
@@ -213,8 +212,7 @@ func (f *timeline) specAt(version int64) *observedSpec {
 	return found
 }
 
-// readyBefore is the moment at which a component became ready as a spec wants it, if that
-// was before a version.
+// readyBefore returns the state in which a component became ready with its spec, if that was before a version.
 func (f *timeline) readyBefore(c *appsapi.Component, version int64) (workloadState, bool) {
 	var since workloadState
 	found := false
@@ -222,7 +220,7 @@ func (f *timeline) readyBefore(c *appsapi.Component, version int64) (workloadSta
 		switch {
 		case s.version >= version:
 			return since, found
-		case s.job && s.podSummary != desiredPodSummary(c): // another run
+		case s.job && s.podSummary != desiredPodSummary(c): // a run of another spec
 		case s.deleted, s.podSummary != desiredPodSummary(c):
 			found = false
 		case s.ready && !found:
@@ -232,7 +230,7 @@ func (f *timeline) readyBefore(c *appsapi.Component, version int64) (workloadSta
 	return since, found
 }
 
-// lastState is how a component was seen last; a job is the run that the spec asks for.
+// lastState returns the last state of a component; for a job, of the run of the current spec.
 func (f *timeline) lastState(c *appsapi.Component) (workloadState, bool) {
 	for _, s := range slices.Backward(f.states[c.Name]) {
 		if c.Job == nil || s.podSummary == desiredPodSummary(c) {

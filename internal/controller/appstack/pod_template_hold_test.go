@@ -3,7 +3,6 @@ package appstack_test
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// holdSpec is a stack whose api will be held back, with its Deployment and its Service.
+// holdSpec is a stack in which the pod template of api is held, with its Deployment and its Service.
 const holdSpec = `
 components:
 - {name: db, service: {image: "shop/db:1", ports: [{port: 5432}]}}
@@ -23,9 +22,9 @@ components:
 - {name: web, bindings: [{component: api}], service: {image: "shop/web:1"}}
 `
 
-// testPodTemplateHold closes the gate before api: its pods stay what they are whatever happens around
-// them, everything else of it can be changed and is repaired, and what others added to its
-// pods stays. When the gate opens, the last wish is applied.
+// testPodTemplateHold holds the pod template of api while its dependency is not ready: its pods do not change, all other
+// fields are updated and corrected, and fields of other managers in its pod template stay. When the dependency is ready,
+// the last spec is applied.
 func (p *watchedWorld) testPodTemplateHold() {
 	p.create(holdSpec)
 	p.waitReady()
@@ -42,9 +41,9 @@ func (p *watchedWorld) testPodTemplateHold() {
 	p.scaleAPI(4)
 	p.changeAPIService()
 	p.expectDriftRepaired()
-	p.Expect(p.deployment("shop-api").Spec.Template).To(Equal(held), "the pods were held back")
+	p.Expect(p.deployment("shop-api").Spec.Template).To(Equal(held), "the pod template is held")
 
-	// Theirs has not become ours meanwhile: they need no force to change it.
+	// The operator did not take over the fields of the other manager, which can change them without force.
 	p.applyForeignContainers("mesh", `[{"name":"mesh","image":"mesh/proxy:2"}]`)
 	p.applyForeignContainers("trace", `[{"name":"trace","image":"trace/agent:1"},{"name":"app","env":[{"name":"TRACE","value":"on"}]}]`)
 	p.Expect(p.apiContainers()).To(Equal("app=shop/api:1 mesh=mesh/proxy:2 trace=trace/agent:1"))
@@ -56,14 +55,14 @@ func (p *watchedWorld) testPodTemplateHold() {
 	p.Expect(p.Operator.Start()).To(Succeed())
 	p.Expect(p.Operator.WaitReady(p.Context())).To(Succeed())
 	p.scaleAPI(5)
-	p.Expect(p.deployment("shop-api").Spec.Template).To(Equal(held), "the pods were held back")
+	p.Expect(p.deployment("shop-api").Spec.Template).To(Equal(held), "the pod template is held")
 	p.Eventually(p.condition("Ready"), "60s").Should(HavePrefix(`False/ComponentDegraded: Component "db": `))
 	p.Expect(p.condition("Ready")()).To(HaveSuffix(`; "api" waits for it`))
 
 	p.releaseHold()
 }
 
-// releaseHold lets api go on.
+// releaseHold makes the dependency of api ready.
 func (p *watchedWorld) releaseHold() {
 	p.editComponent("db", func(c *appsapi.Component) { setImage(c, "shop/db:3") })
 	p.waitReady()
@@ -87,16 +86,16 @@ func (p *watchedWorld) releaseHold() {
 		}
 	}
 	p.Expect(operatorRollouts).To(ConsistOf("shop/api:1 DB_HOST false", "shop/web:1 API_HOST false", "shop/api:3 DB_HOST true", "shop/web:1 API_HOST true"),
-		"each was made once, and changed once after the database was ready")
+		"each was created once, and changed once after the database was ready")
 
-	// They can also take it away again.
+	// The other manager can also remove its fields.
 	p.applyForeignContainers("mesh", `[]`)
 	p.Expect(p.apiContainers()).To(Equal("app=shop/api:3 trace=trace/agent:1"))
 	p.waitReady()
 	p.expectSteadyState()
 }
 
-// applyForeignContainers is what somebody else wants in the pods of api, by server-side apply.
+// applyForeignContainers changes the containers of api as another manager, with server-side apply.
 func (p *watchedWorld) applyForeignContainers(manager, containers string) {
 	p.Helper()
 	body := fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"shop-api","namespace":%q},"spec":{"template":{"spec":{"containers":%s}}}}`, p.NS, containers)
@@ -108,7 +107,7 @@ func (p *watchedWorld) applyForeignContainers(manager, containers string) {
 	}, "60s", "20ms").Should(BeTrue())
 }
 
-// apiContainers lists the containers of api and their images.
+// apiContainers returns the containers of api with their images.
 func (p *watchedWorld) apiContainers() string {
 	var out []string
 	for _, c := range p.deployment("shop-api").Spec.Template.Spec.Containers {
@@ -122,7 +121,6 @@ func imageOfDeployment(d *appsv1.Deployment) string {
 	return d.Spec.Template.Spec.Containers[0].Image
 }
 
-// scaleAPI changes how many pods there should be.
 func (p *watchedWorld) scaleAPI(to int32) {
 	p.Helper()
 	p.editComponent("api", func(c *appsapi.Component) { c.Service.Replicas = &to })
@@ -130,8 +128,8 @@ func (p *watchedWorld) scaleAPI(to int32) {
 	p.Eventually(func() int32 { return p.deployment("shop-api").Status.ReadyReplicas }, "60s", "20ms").Should(Equal(to))
 }
 
-// changeAPIService changes the port and an annotation of the Service of api. Who is bound to
-// it is not rolled before api is ready.
+// changeAPIService changes the port and an annotation of the Service of api. Bound components do not roll out before api
+// is ready.
 func (p *watchedWorld) changeAPIService() {
 	p.Helper()
 	web := p.deployment("shop-web").Spec.Template
@@ -143,11 +141,10 @@ func (p *watchedWorld) changeAPIService() {
 		s := p.service("shop-api")
 		return fmt.Sprintf("%d: %d to %d, team %s", len(s.Spec.Ports), s.Spec.Ports[0].Port, s.Spec.Ports[0].TargetPort.IntVal, s.Annotations["example.com/team"])
 	}, "10s", "20ms").Should(Equal("1: 81 to 8080, team red"))
-	time.Sleep(300 * time.Millisecond) // what comes too soon would come now
-	p.Expect(p.deployment("shop-web").Spec.Template).To(Equal(web))
+	p.Consistently(func() corev1.PodTemplateSpec { return p.deployment("shop-web").Spec.Template }, "300ms", "50ms").Should(Equal(web))
 }
 
-// expectDriftRepaired changes what others must not: it is put back, also while the gate is closed.
+// expectDriftRepaired changes fields of the operator: they are corrected, also while the pod template is held.
 func (p *watchedWorld) expectDriftRepaired() {
 	p.Helper()
 	for _, drift := range []struct {

@@ -2,6 +2,7 @@ package appstack_test
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -27,44 +28,37 @@ components:
 - {name: lone, service: {image: "shop/lone:1", ports: [{port: 80}]}}
 `
 
-func init() {
-	stories["prune: nobody needs it"] = func(w *world) {
-		w.create(boundSpec)
+func TestRemovedComponentIsPruned(t *testing.T) {
+	w := newStory(t)
+	w.create(boundSpec)
+	w.waitReady()
+	w.WaitIdle("shop")
+	calls := w.OperatorRequests(func() {
+		w.removeComponents("lone")
+		w.Eventually(func() bool { return w.exists("shop-lone") }, "60s", "10ms").Should(BeFalse())
+		w.Eventually(func() any { return w.service("shop-lone") }, "60s", "10ms").Should(BeNil(), "it is deleted after its Deployment")
 		w.waitReady()
 		w.WaitIdle("shop")
-		calls := w.OperatorRequests(func() {
-			w.removeComponents("lone")
-			w.Eventually(func() bool { return w.exists("shop-lone") }, "60s", "10ms").Should(BeFalse())
-			w.Eventually(func() any { return w.service("shop-lone") }, "60s", "10ms").Should(BeNil(), "it goes after what it leads to")
-			w.waitReady()
-			w.WaitIdle("shop")
-		})
-		w.Expect(deletedObjects(calls)).To(ConsistOf("deployments.apps shop-lone", "services shop-lone"), "%s", calls.Count())
-		w.Expect(writtenNames(calls, "deployments.apps")).To(Equal([]string{"shop-lone"}))
-		w.Expect(w.Events("AppStack", "shop")).To(ContainElement("ComponentPruned"))
-		w.expectSteadyState()
-	}
-	stories["prune: pods need it"] = keptWhilePodsUseIt
-	stories["prune: pods that cannot be replaced need it"] = keptWhileRolloutFails
-	stories["prune: renamed"] = func(w *world) {
-		w.expectReplacedAfterRollout(func(s *appsapi.AppStackSpec) {
-			s.Components[1].Name, s.Components[1].RenamedFrom = "backend", "api"
-			s.Components[0].Bindings[0].Component = "backend"
-		}, "shop-backend")
-	}
-	stories["prune: resourceName changed"] = func(w *world) {
-		w.expectReplacedAfterRollout(func(s *appsapi.AppStackSpec) { s.Components[1].ResourceName = "backend" }, "backend")
-	}
-	stories["prune: renamed, and its children keep their name"] = renamedWithSameResourceName
-	stories["prune: ports removed"] = portsRemoved
-	stories["prune: what is not ours stays"] = foreignObjectsAreKept
-	stories["prune: held by a finalizer"] = prunedChildHeldByFinalizer
-	stories["prune: held by a finalizer, of a component that stays"] = optionalChildHeldByFinalizer
-	stories["prune: comes back in between"] = restoredWhileBeingDeleted
-	stories["prune: not while something is refused"] = noPruneDuringConflict
+	})
+	w.Expect(deletedObjects(calls)).To(ConsistOf("deployments.apps shop-lone", "services shop-lone"), "%s", calls.Count())
+	w.Expect(writtenNames(calls, "deployments.apps")).To(Equal([]string{"shop-lone"}))
+	w.Expect(w.Events("AppStack", "shop")).To(ContainElement("ComponentPruned"))
+	w.expectSteadyState()
 }
 
-// removeComponents takes components out of the spec.
+func TestRenamedComponentIsPrunedAfterRollout(t *testing.T) {
+	w := newStory(t)
+	w.expectReplacedAfterRollout(func(s *appsapi.AppStackSpec) {
+		s.Components[1].Name, s.Components[1].RenamedFrom = "backend", "api"
+		s.Components[0].Bindings[0].Component = "backend"
+	}, "shop-backend")
+}
+
+func TestChangedResourceNameIsPrunedAfterRollout(t *testing.T) {
+	w := newStory(t)
+	w.expectReplacedAfterRollout(func(s *appsapi.AppStackSpec) { s.Components[1].ResourceName = "backend" }, "backend")
+}
+
 func (w *world) removeComponents(names ...string) {
 	w.Helper()
 	w.editSpec(func(s *appsapi.AppStackSpec) {
@@ -82,10 +76,10 @@ func (w *world) removeComponents(names ...string) {
 	})
 }
 
-// exists says whether a Deployment or a Service of this name is there.
+// exists reports whether a Deployment or a Service with this name exists.
 func (w *world) exists(name string) bool { return w.deployment(name) != nil || w.service(name) != nil }
 
-// deletedObjects are the objects that the operator deleted.
+// deletedObjects returns the objects that the operator deleted.
 func deletedObjects(calls audit.Events) []string {
 	var out []string
 	for _, e := range calls.Where((*audit.Event).Accepted) {
@@ -96,7 +90,7 @@ func deletedObjects(calls audit.Events) []string {
 	return out
 }
 
-// podsWithAPIHost counts the pods of web that are told where api is.
+// podsWithAPIHost counts the pods of web that have the address of api in their environment.
 func (w *world) podsWithAPIHost(host string) int {
 	w.Helper()
 	var list corev1.PodList
@@ -112,8 +106,9 @@ func (w *world) podsWithAPIHost(host string) int {
 	return n
 }
 
-// keptWhilePodsUseIt removes what others are bound to: it stays until no pod is told of it.
-func keptWhilePodsUseIt(w *world) {
+// TestComponentIsKeptWhilePodsUseIt removes a component with bound components: it is kept until no pod uses its address.
+func TestComponentIsKeptWhilePodsUseIt(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	observer := w.startWatcher(deploymentResource, serviceResource)
@@ -122,13 +117,13 @@ func keptWhilePodsUseIt(w *world) {
 		s.Components = append(s.Components[:1], s.Components[2:]...)
 	})
 	w.Eventually(w.condition("Ready"), "60s", "10ms").Should(HavePrefix("False/Progressing: Deployment " + w.NS + "/shop-web waits for its pods"))
-	for w.exists("shop-api") {
+	w.Eventually(func() bool {
 		both := w.deployment("shop-api") != nil && w.service("shop-api") != nil
 		if n := w.podsWithAPIHost("shop-api"); n > 0 {
-			w.Expect(both).To(BeTrue(), "%d pods need what is gone", n)
+			w.Expect(both).To(BeTrue(), "%d pods use a deleted component", n)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return w.exists("shop-api")
+	}, "60s", "10ms").Should(BeFalse())
 	w.Expect(w.podsWithAPIHost("shop-api")).To(BeZero())
 	w.waitReady()
 	w.expectDeletedAfterRollout(observer, "shop-api", "shop-web")
@@ -136,8 +131,7 @@ func keptWhilePodsUseIt(w *world) {
 	w.expectSteadyState()
 }
 
-// expectDeletedAfterRollout says that the children of one name were deleted only when a Deployment
-// had no old pod left.
+// expectDeletedAfterRollout checks that the children with one name were deleted only after a Deployment had no old pods.
 func (w *world) expectDeletedAfterRollout(observer *watcher.Watcher, deletedName, userName string) {
 	w.Helper()
 	state := observer.State()
@@ -164,8 +158,9 @@ func lastEvent(w *world, history []watcher.Event) watcher.Event {
 	return history[len(history)-1]
 }
 
-// keptWhileRolloutFails removes it together with an edit that does not work.
-func keptWhileRolloutFails(w *world) {
+// TestComponentIsKeptWhileRolloutFails removes a component together with a broken edit.
+func TestComponentIsKeptWhileRolloutFails(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	w.editSpec(func(s *appsapi.AppStackSpec) {
@@ -174,13 +169,13 @@ func keptWhileRolloutFails(w *world) {
 	})
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix(`False/ComponentDegraded: Component "web": Image "shop/web:missing"`))
 	w.WaitIdle("shop")
-	calls := w.OperatorRequests(func() { time.Sleep(time.Second) })
+	calls := w.OperatorRequestsWithin(time.Second)
 	w.Expect(len(withoutEvents(calls))).To(BeZero(), "%s", calls.Count())
 	w.Expect(w.deployment("shop-api")).NotTo(BeNil())
 	w.Expect(w.service("shop-api")).NotTo(BeNil())
 	w.Expect(w.podsWithAPIHost("shop-api")).To(Equal(2))
 
-	// The way back costs nothing: it never went.
+	// A revert causes no change: the component was never deleted.
 	uid := w.deployment("shop-api").UID
 	w.editSpec(func(s *appsapi.AppStackSpec) {
 		var all appsapi.AppStackSpec
@@ -200,8 +195,8 @@ func keptWhileRolloutFails(w *world) {
 	w.expectSteadyState()
 }
 
-// expectReplacedAfterRollout gives the children of api another name: what was there stays until the new one
-// is ready and everybody is told of it.
+// expectReplacedAfterRollout changes the name of api's children: the old ones are kept until the new ones are ready and
+// all consumers use them.
 func (w *world) expectReplacedAfterRollout(change func(*appsapi.AppStackSpec), name string) {
 	w.create(boundSpec)
 	w.waitReady()
@@ -220,9 +215,10 @@ func (w *world) expectReplacedAfterRollout(change func(*appsapi.AppStackSpec), n
 	w.expectSteadyState()
 }
 
-// renamedWithSameResourceName renames a component whose children keep their name: it is the same
-// Deployment, with the same pods.
-func renamedWithSameResourceName(w *world) {
+// TestRenameWithSameResourceName renames a component whose children keep their names: the Deployment and its pods are
+// kept.
+func TestRenameWithSameResourceName(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	w.WaitIdle("shop")
@@ -242,13 +238,14 @@ func renamedWithSameResourceName(w *world) {
 	})
 	w.Expect(deletedObjects(calls)).To(BeEmpty())
 	w.Expect(uids()).To(Equal(before))
-	w.Expect(w.deploymentRevisions()).To(Equal(rolls), "pods were replaced")
+	w.Expect(w.deploymentRevisions()).To(Equal(rolls), "no pods are replaced")
 	w.Expect(w.deployment("shop-api").Labels).To(HaveKeyWithValue("app.kubernetes.io/component", "backend"))
 	w.Expect(w.service("shop-api").Labels).To(HaveKeyWithValue("app.kubernetes.io/component", "backend"))
 	w.expectSteadyState()
 }
 
-func portsRemoved(w *world) {
+func TestRemovedPortsPruneService(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	calls := w.OperatorRequests(func() {
@@ -272,11 +269,12 @@ func portsRemoved(w *world) {
 	w.Eventually(func() bool { return w.deployment("shop-lone") == nil }, "60s", "50ms").Should(BeTrue())
 	w.waitReady()
 	w.expectSteadyState()
-	w.Expect(w.service("shop-lone")).NotTo(BeNil(), "it was to stay")
+	w.Expect(w.service("shop-lone")).NotTo(BeNil(), "it is kept")
 }
 
-// foreignObjectsAreKept puts objects of others beside ours, with all the labels that ours have.
-func foreignObjectsAreKept(w *world) {
+// TestForeignObjectsAreNotPruned creates foreign objects with all labels of Holdfast.
+func TestForeignObjectsAreNotPruned(t *testing.T) {
+	w := newStory(t)
 	app := w.create(boundSpec)
 	w.waitReady()
 	labels := w.service("shop-lone").Labels
@@ -291,7 +289,7 @@ func foreignObjectsAreKept(w *world) {
 	for k, v := range labels {
 		unowned.Labels[k] = v
 	}
-	unowned.Labels["apps.holdfast.dev/owner-uid"] = string(app.UID) // ours by its label, without a reference
+	unowned.Labels["apps.holdfast.dev/owner-uid"] = string(app.UID) // owned by its label, without an owner reference
 	calls := w.OperatorRequests(func() {
 		for _, obj := range append(foreign, unowned) {
 			if obj != unowned {
@@ -316,41 +314,43 @@ func foreignObjectsAreKept(w *world) {
 	w.expectSteadyState()
 }
 
-// prunedChildHeldByFinalizer names who keeps what is to go, and since when.
-func prunedChildHeldByFinalizer(w *world) {
+// TestPrunedChildHeldByFinalizer names the finalizer of an object that is to be deleted, and since when.
+func TestPrunedChildHeldByFinalizer(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	held := w.service("shop-lone")
 	w.addFinalizer(held)
 	w.removeComponents("lone")
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(MatchRegexp(fmt.Sprintf(
-		`^False/Progressing: Service %s/shop-lone is being deleted since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ and waits for the finalizers %s$`, w.NS, foreignFinalizer)))
+		`^False/Progressing: Waiting for Service %s/shop-lone to be deleted \(deletion requested at 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ\): blocked by finalizers %s$`, w.NS, foreignFinalizer)))
 	w.Eventually(func() bool { return w.deployment("shop-lone") == nil }, "60s", "50ms").Should(BeTrue())
 	w.WaitIdle("shop")
-	calls := w.OperatorRequests(func() { time.Sleep(time.Second) })
+	calls := w.OperatorRequestsWithin(time.Second)
 	w.Expect(len(withoutEvents(calls))).To(BeZero(), "%s", calls.Count())
 	w.removeFinalizer(held)
 	w.waitReady()
 	w.expectSteadyState()
 }
 
-// optionalChildHeldByFinalizer is the same for a child that a component could have and does not want.
-func optionalChildHeldByFinalizer(w *world) {
+// TestOptionalChildHeldByFinalizer does the same for an optional child.
+func TestOptionalChildHeldByFinalizer(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	held := w.service("shop-lone")
 	w.addFinalizer(held)
 	w.editComponent("lone", func(c *appsapi.Component) { c.Service.Ports = nil })
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(MatchRegexp(fmt.Sprintf(
-		`^False/Progressing: Service %s/shop-lone is being deleted since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ and waits for the finalizers %s$`, w.NS, foreignFinalizer)))
+		`^False/Progressing: Waiting for Service %s/shop-lone to be deleted \(deletion requested at 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ\): blocked by finalizers %s$`, w.NS, foreignFinalizer)))
 	w.removeFinalizer(held)
 	w.waitReady()
 	w.expectSteadyState()
 }
 
-// restoredWhileBeingDeleted wants a component again whose Deployment is on its way out and cannot be
-// stopped.
-func restoredWhileBeingDeleted(w *world) {
+// TestComponentRestoredWhileBeingDeleted restores a component whose Deployment is already being deleted.
+func TestComponentRestoredWhileBeingDeleted(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	held := w.deployment("shop-lone")
@@ -363,17 +363,18 @@ func restoredWhileBeingDeleted(w *world) {
 		s.Components = all.Components
 	})
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix(
-		fmt.Sprintf("False/Progressing: Deployment %s/shop-lone is being deleted and waits for ", w.NS)))
-	w.Eventually(func() bool { return w.service("shop-lone") != nil }, "60s", "50ms").Should(BeTrue(), "the Service need not wait")
+		fmt.Sprintf("False/Progressing: Deployment %s/shop-lone is being deleted; waiting for finalizers ", w.NS)))
+	w.Eventually(func() bool { return w.service("shop-lone") != nil }, "60s", "50ms").Should(BeTrue(), "the Service does not wait")
 	w.removeFinalizer(held)
 	w.waitReady()
 	w.Expect(w.deployment("shop-lone").UID).NotTo(Equal(held.UID))
 	w.expectSteadyState()
 }
 
-// noPruneDuringConflict removes a component while another one is refused: what is declared is
-// not there yet, so nothing goes.
-func noPruneDuringConflict(w *world) {
+// TestNoPruneDuringConflict removes a component while another one has a conflict: not all declared objects exist yet, so
+// nothing is deleted.
+func TestNoPruneDuringConflict(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	foreign := &corev1.Service{ObjectMeta: w.objectMeta("shop-new"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
@@ -382,9 +383,8 @@ func noPruneDuringConflict(w *world) {
 		s.Components[2] = appsapi.Component{Name: "new", Service: s.Components[2].Service}
 	})
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(HavePrefix("False/NameConflict: Service " + w.NS + "/shop-new exists"))
-	time.Sleep(500 * time.Millisecond)
-	w.Expect(w.deployment("shop-new")).NotTo(BeNil(), "what is not refused is there")
-	w.Expect(w.deployment("shop-lone")).NotTo(BeNil())
+	w.Eventually(func() any { return w.deployment("shop-new") }, "60s").ShouldNot(BeNil(), "objects without a conflict are created")
+	w.Consistently(func() any { return w.deployment("shop-lone") }, "500ms", "50ms").ShouldNot(BeNil())
 	w.Expect(w.service("shop-lone")).NotTo(BeNil())
 	w.Expect(w.Delete(w.Context(), foreign)).To(Succeed())
 	w.waitConflictResolved()

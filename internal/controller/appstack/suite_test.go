@@ -14,41 +14,38 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
-	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+var shared = &harness.Shared{Behavior: behaviorOf}
 
-// behaviors are what becomes of pods, by the tag of their image.
+func TestMain(m *testing.M) { harness.Main(m, shared) }
+
+// behaviors maps image tags to pod behaviors.
 var behaviors = map[string]podsim.Behavior{
 	"missing": podsim.ImageNotFound(),
 	"never":   podsim.NeverReady(),
 	"slow":    podsim.Slow(time.Second),
 	"done":    podsim.Succeeded(),
 	"fail":    podsim.Failed(3),
+	"busy":    podsim.Succeeded().After(2 * time.Second),
+	"runs":    podsim.Ready(), // never exits, as if it hung
+	"works":   podsim.Ready(), // a job that never completes
+	"late":    podsim.Slow(6 * time.Second),
+
+	"11.8-never":   podsim.NeverReady(),
+	"11.8-missing": podsim.ImageNotFound(),
 }
 
-// TestStories runs every story at once against the same operator; each has a namespace.
-func TestStories(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t, behaviorOf, operator.Options{})
-	t.Run("group", func(t *testing.T) {
-		for name, story := range stories {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				story(newWorld(t, s))
-			})
-		}
-	})
-	s.ExpectNoForbiddenRequests(t)
-}
-
-// stories are what users live through, by name.
-var stories = map[string]func(*world){}
-
-// world is what a story plays in. Its stack is called shop.
+// world is the namespace of a test. Its stack is called shop.
 type world struct{ *harness.World }
+
+// newStory returns a namespace on the shared operator and makes the test run in parallel with others.
+func newStory(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	return &world{shared.NewWorld(t)}
+}
 
 func newWorld(t *testing.T, s *harness.Harness) *world {
 	t.Helper()
@@ -59,7 +56,6 @@ func (w *world) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.NS, Name: name}
 }
 
-// create creates the stack.
 func (w *world) create(spec string) *appsapi.AppStack {
 	w.Helper()
 	app := &appsapi.AppStack{ObjectMeta: w.objectMeta("shop")}
@@ -68,13 +64,11 @@ func (w *world) create(spec string) *appsapi.AppStack {
 	return app
 }
 
-// editSpec changes the spec of the stack.
 func (w *world) editSpec(change func(*appsapi.AppStackSpec)) {
 	w.Helper()
 	harness.Edit(w.World, &appsapi.AppStack{ObjectMeta: w.objectMeta("shop")}, func(s *appsapi.AppStack) { change(&s.Spec) })
 }
 
-// editComponent changes one component of the stack.
 func (w *world) editComponent(name string, change func(*appsapi.Component)) {
 	w.Helper()
 	w.editSpec(func(s *appsapi.AppStackSpec) {
@@ -98,7 +92,7 @@ func (w *world) service(name string) *corev1.Service {
 	return harness.Find(w.World, &corev1.Service{ObjectMeta: w.objectMeta(name)})
 }
 
-// jobs are the Jobs of a component, oldest first.
+// jobs returns the Jobs of a component, oldest first.
 func (w *world) jobs(component string) []batchv1.Job {
 	var list batchv1.JobList
 	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS), client.MatchingLabels{appsapi.LabelComponent: component})).To(Succeed())
@@ -114,7 +108,7 @@ func (w *world) waitReady() {
 	w.WaitReady(&appsapi.AppStack{ObjectMeta: w.objectMeta("shop")})
 }
 
-// expectSteadyState proves that a second look writes nothing.
+// expectSteadyState checks that another reconciliation writes nothing.
 func (w *world) expectSteadyState() {
 	w.Helper()
 	var childObjects []client.Object

@@ -1,7 +1,7 @@
 package appstack_test
 
 import (
-	"time"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,27 +10,16 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
-	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
-func init() {
-	behaviors["late"] = podsim.Slow(6 * time.Second)
-
-	stories["suspend: one component"] = suspendComponent
-	stories["suspend: everything"] = suspendStack
-	stories["suspend: everything, while it comes up"] = suspendDuringRollout
-	stories["suspend: from the beginning"] = createdSuspended
-	stories["suspend: a component that others wait for"] = suspendedDependency
-}
-
-// childWrites are the writes to anything but the status and the events of the stack.
+// childWrites returns the writes to anything except the status and the events of the stack.
 func childWrites(calls audit.Events) audit.Events {
 	return withoutEvents(calls).Writes().Where(func(e *audit.Event) bool { return e.Resource() != "appstacks.apps.holdfast.dev/status" })
 }
 
-// suspendComponent suspends a component and changes everything about it: nothing of it is
-// written, and others go on.
-func suspendComponent(w *world) {
+// TestSuspendComponent suspends a component and changes all of it: it is not written, and other components are.
+func TestSuspendComponent(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	w.editComponent("lone", func(c *appsapi.Component) { c.Suspend = true })
@@ -44,7 +33,7 @@ func suspendComponent(w *world) {
 		w.editComponent("api", func(c *appsapi.Component) { c.Service.Image = "shop/api:2" })
 		w.Eventually(func() string { return w.deployment("shop-api").Annotations["deployment.kubernetes.io/revision"] }, "60s", "50ms").Should(Equal("2"))
 		w.Eventually(w.condition("Ready"), "60s", "50ms").Should(Equal(
-			`False/Suspended: Component "lone" is suspended: Changes of the spec wait until it is no longer suspended`))
+			`False/Suspended: Component "lone" is suspended: Spec changes are pending; resume to apply them`))
 		w.WaitIdle("shop")
 	})
 	w.Expect(deletedObjects(calls)).To(BeEmpty())
@@ -60,8 +49,9 @@ func suspendComponent(w *world) {
 	w.expectSteadyState()
 }
 
-// suspendStack suspends the stack and changes everything: nothing at all is written.
-func suspendStack(w *world) {
+// TestSuspendStack suspends the stack and changes all of it: nothing is written.
+func TestSuspendStack(t *testing.T) {
+	w := newStory(t)
 	w.setConfigMap("a", "1")
 	w.create(`
 components:
@@ -71,11 +61,11 @@ components:
 `)
 	w.waitReady()
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = true })
-	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix("True/Suspended: Runs on as it is"))
+	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix("True/Suspended: Suspended: running unchanged"))
 	w.WaitIdle("shop")
 	calls := w.OperatorRequests(func() {
 		w.removeComponents("lone")
-		w.Eventually(w.condition("Ready"), "10s", "50ms").Should(HavePrefix("False/Suspended: "), "a removal is a change too")
+		w.Eventually(w.condition("Ready"), "10s", "50ms").Should(HavePrefix("False/Suspended: "), "a removal is a pending change, too")
 		w.setWebTag("2")
 		w.setJobImage("shop/migrate:2")
 		w.editComponent("web", func(c *appsapi.Component) { c.Service.Ports = nil })
@@ -84,7 +74,6 @@ components:
 		harness.Edit(w.World, w.deployment("shop-web"), func(d *appsv1.Deployment) { d.OwnerReferences = nil })
 		job := w.jobs("migrate")[0]
 		w.Expect(w.Delete(w.Context(), &job, client.PropagationPolicy("Background"))).To(Succeed())
-		time.Sleep(500 * time.Millisecond)
 		w.WaitIdle("shop")
 	})
 	w.Expect(len(childWrites(calls))).To(BeZero(), "%s", calls.Writes().Count())
@@ -99,14 +88,15 @@ components:
 	w.waitReady()
 	w.Expect(w.service("shop-web")).To(BeNil())
 	w.Expect(w.jobs("migrate")).To(HaveLen(1))
-	w.Expect(w.deploymentRevisions()).To(Equal(map[string]string{"shop-web": "2"}), "all of it is one rollout")
+	w.Expect(w.deploymentRevisions()).To(Equal(map[string]string{"shop-web": "2"}), "all changes are applied in one rollout")
 	w.Eventually(w.revisionNumbers, "60s", "50ms").Should(Equal([]string{"2h"}))
 	w.expectSteadyState()
 }
 
-// suspendDuringRollout suspends a stack that is not ready yet: its becoming ready is seen, and
-// is noted down when hands are on again.
-func suspendDuringRollout(w *world) {
+// TestSuspendDuringRollout suspends a stack that is not ready yet: readiness is still reported, and recorded in the
+// revision after it is resumed.
+func TestSuspendDuringRollout(t *testing.T) {
+	w := newStory(t)
 	w.create(`components: [{name: web, service: {image: "shop/web:late"}}]`)
 	w.Eventually(func() *appsv1.Deployment { return w.deployment("shop-web") }, "60s", "10ms").ShouldNot(BeNil())
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = true })
@@ -124,7 +114,8 @@ func suspendDuringRollout(w *world) {
 	w.expectSteadyState()
 }
 
-func createdSuspended(w *world) {
+func TestCreatedSuspended(t *testing.T) {
+	w := newStory(t)
 	calls := w.OperatorRequests(func() {
 		w.create("suspend: true" + boundSpec)
 		w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix("False/Suspended: "))
@@ -138,15 +129,16 @@ func createdSuspended(w *world) {
 	w.expectSteadyState()
 }
 
-// suspendedDependency suspends what others wait for: as it is it is good enough for them.
-func suspendedDependency(w *world) {
+// TestSuspendedDependency suspends a dependency: its current state is sufficient for its dependents.
+func TestSuspendedDependency(t *testing.T) {
+	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
 	w.editComponent("api", func(c *appsapi.Component) { c.Suspend, c.Service.Image = true, "shop/api:2" })
 	w.editComponent("web", func(c *appsapi.Component) { c.Service.Image = "shop/web:2" })
 	w.Eventually(func() string { return w.deployment("shop-web").Annotations["deployment.kubernetes.io/revision"] }, "60s", "50ms").Should(Equal("2"))
 	w.Expect(w.deployment("shop-api").Annotations["deployment.kubernetes.io/revision"]).To(Equal("1"))
-	// One that goes is waited for: nobody may bring it back.
+	// Dependents wait for a deleted one, which is not recreated while suspended.
 	w.Expect(w.Delete(w.Context(), w.deployment("shop-api"))).To(Succeed())
 	w.setWebTag("3")
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(`False/WaitingForDependency: Component "web" waits for "api": `))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -18,22 +19,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
-func init() {
-	stories["growth: volumes grow while their pods run"] = volumesExpandOnline
-	stories["growth: as many pods as somebody else wants"] = expansionKeepsLiveReplicas
-	stories["growth: a volume does not shrink"] = shrinkIsRejected
-	stories["growth: a class that cannot grow"] = classWithoutExpansion
-	stories["growth: too much, then less"] = expansionBeyondCapacity
-	stories["growth: another class and another volume"] = immutableStorageFields
-	stories["growth: a claim without a volume can be made anew"] = unboundClaimIsRecreated
-	stories["growth: a set that somebody took away comes back around its pods"] = deletedStatefulSetIsRecreated
-	for _, policy := range []appsapi.DeletionPolicy{appsapi.DeletionRetain, appsapi.DeletionDelete} {
-		stories["growth: the component leaves between two sets, "+string(policy)] = func(w *world) { componentRemovedDuringRecreate(w, policy) }
-		stories["growth: the application goes between two sets, "+string(policy)] = func(w *world) { stackDeletedDuringRecreate(w, policy) }
+func TestComponentRemovedDuringRecreate(t *testing.T) {
+	t.Parallel()
+	for _, policy := range deletionPolicies {
+		t.Run(string(policy), func(t *testing.T) { componentRemovedDuringRecreate(newStory(t), policy) })
 	}
 }
 
-// specWithClass is a database of two pods, of a class of storage.
+func TestStackDeletedDuringRecreate(t *testing.T) {
+	t.Parallel()
+	for _, policy := range deletionPolicies {
+		t.Run(string(policy), func(t *testing.T) { stackDeletedDuringRecreate(newStory(t), policy) })
+	}
+}
+
+var deletionPolicies = []appsapi.DeletionPolicy{appsapi.DeletionRetain, appsapi.DeletionDelete}
+
+// specWithClass returns a database with two pods in a StorageClass.
 func specWithClass(class string) string {
 	return fmt.Sprintf("components:\n- name: db\n  stateful: {image: shop/db:1, replicas: 2, storage: [{name: data, mountPath: /data, size: 1Gi, className: %s}]}\n", class)
 }
@@ -42,7 +44,7 @@ func (w *world) setVolumeSize(size string) {
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].Size = resource.MustParse(size) })
 }
 
-// claimSizes are what the claims have, and what those of later pods would ask for.
+// claimSizes returns the sizes of the claims and of the claim template.
 func (w *world) claimSizes() string {
 	var out []string
 	for _, name := range []string{"data-shop-db-0", "data-shop-db-1"} {
@@ -54,12 +56,12 @@ func (w *world) claimSizes() string {
 	}
 	set := w.statefulSet("shop-db")
 	if set == nil {
-		return "no set"
+		return "no StatefulSet"
 	}
 	return strings.Join(append(out, set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String()), " ")
 }
 
-// podAndClaimUIDs are the UIDs of pods and claims: growing replaces neither.
+// podAndClaimUIDs returns the UIDs of pods and claims: an expansion replaces neither.
 func (w *world) podAndClaimUIDs() map[string]types.UID {
 	out := map[string]types.UID{}
 	for _, i := range []string{"0", "1"} {
@@ -68,7 +70,8 @@ func (w *world) podAndClaimUIDs() map[string]types.UID {
 	return out
 }
 
-func volumesExpandOnline(w *world) {
+func TestVolumesExpandOnline(t *testing.T) {
+	w := newStory(t)
 	w.create(specWithClass(volsim.Standard))
 	w.waitReady()
 	before := w.podAndClaimUIDs()
@@ -88,7 +91,7 @@ func volumesExpandOnline(w *world) {
 	w.ExpectSteadyState(w.stack(), w.statefulSet("shop-db"), w.claim("data-shop-db-2"))
 }
 
-// acceptedVerbs are the verbs of the accepted writes to a resource.
+// acceptedVerbs returns the verbs of the accepted writes to a resource.
 func acceptedVerbs(calls audit.Events, resource string) string {
 	var verbs []string
 	for _, e := range calls {
@@ -99,8 +102,9 @@ func acceptedVerbs(calls audit.Events, resource string) string {
 	return strings.Join(verbs, " ")
 }
 
-// expansionKeepsLiveReplicas grows a component that leaves the number of its pods to others.
-func expansionKeepsLiveReplicas(w *world) {
+// TestExpansionKeepsLiveReplicas expands a component whose replicas are not set in the spec.
+func TestExpansionKeepsLiveReplicas(t *testing.T) {
+	w := newStory(t)
 	w.create(strings.Replace(specWithClass(volsim.Standard), "replicas: 2, ", "", 1))
 	w.waitReady()
 	w.Expect(w.Patch(w.Context(), w.statefulSet("shop-db"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`)))).To(Succeed())
@@ -122,73 +126,78 @@ func (w *world) expectStorageRejected(texts ...string) {
 	w.Expect(w.condition("Stalled")()).To(HavePrefix("True/StorageChangeRejected"))
 }
 
-func shrinkIsRejected(w *world) {
+func TestShrinkIsRejected(t *testing.T) {
+	w := newStory(t)
 	w.create(strings.Replace(specWithClass(volsim.Standard), "1Gi", "2Gi", 1))
 	w.waitReady()
 	before, set := w.podAndClaimUIDs(), w.statefulSet("shop-db").UID
 	w.setVolumeSize("1Gi")
-	w.expectStorageRejected("data-shop-db-0 has 2Gi, and a volume cannot shrink to 1Gi", `Set the size of storage "data" back to 2Gi`)
+	w.expectStorageRejected("data-shop-db-0 has a capacity of 2Gi and cannot shrink to 1Gi", `Set the size of storage "data" back to 2Gi`)
 	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
 	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set))
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Image = "shop/db:2" })
 	w.Eventually(func() *corev1.Pod { return w.pod("shop-db-0") }, "30s").Should(
-		And(Not(BeNil()), HaveField("Spec.Containers", ContainElement(HaveField("Image", "shop/db:2")))), "everything else goes on")
+		And(Not(BeNil()), HaveField("Spec.Containers", ContainElement(HaveField("Image", "shop/db:2")))), "other changes are applied")
 	w.setVolumeSize("2Gi")
 	w.waitReady()
 }
 
-func classWithoutExpansion(w *world) {
+func TestExpansionNeedsStorageClass(t *testing.T) {
+	w := newStory(t)
 	w.create(specWithClass(volsim.Fixed))
 	w.waitReady()
 	set := w.statefulSet("shop-db").UID
 	w.setVolumeSize("2Gi")
 	w.Eventually(w.condition("Ready"), "20s").Should(And(HavePrefix("False/StorageChangeRejected: "), ContainSubstring("storageclass that provisions the pvc must support resize")))
-	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set), "nothing is made anew for a growth that is refused")
+	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set), "a rejected expansion does not recreate the StatefulSet")
 	w.setVolumeSize("1Gi")
 	w.waitReady()
 }
 
-func expansionBeyondCapacity(w *world) {
+func TestExpansionBeyondCapacity(t *testing.T) {
+	w := newStory(t)
 	w.create(specWithClass(volsim.Full))
 	w.waitReady()
 	before := w.podAndClaimUIDs()
 	w.setVolumeSize("8Gi")
-	w.expectStorageRejected("The storage cannot make PersistentVolumeClaim", "as large as 8Gi", "more than 1Gi")
+	w.expectStorageRejected("The storage backend cannot expand PersistentVolumeClaim", "to 8Gi", "above 1Gi")
 	w.setVolumeSize("1Gi")
-	w.expectStorageRejected("has 1Gi and asks for 8Gi", "to more than 1Gi")
+	w.expectStorageRejected("has a capacity of 1Gi and requests 8Gi", "to more than 1Gi")
 	w.setVolumeSize("2Gi")
 	w.Eventually(w.claimSizes, "60s").Should(Equal("2Gi 2Gi 2Gi"))
 	w.waitReady()
 	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
 }
 
-func immutableStorageFields(w *world) {
+func TestImmutableStorageFields(t *testing.T) {
+	w := newStory(t)
 	w.create(specWithClass(volsim.Standard))
 	w.waitReady()
 	before, set := w.podAndClaimUIDs(), w.statefulSet("shop-db").UID
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = new(volsim.Full) })
-	w.expectStorageRejected(`was made by StorageClass "standard" and cannot move to "full"`)
+	w.expectStorageRejected(`uses StorageClass "standard", which cannot be changed to "full"`)
 	w.editComponent("db", func(c *appsapi.Component) {
 		c.Stateful.Storage[0].ClassName = new(volsim.Standard)
 		c.Stateful.Storage[0].AccessMode = corev1.ReadWriteOncePod
 	})
-	w.expectStorageRejected("was made with the access mode ReadWriteOnce")
+	w.expectStorageRejected("has access mode ReadWriteOnce")
 	w.editComponent("db", func(c *appsapi.Component) {
 		c.Stateful.Storage[0].AccessMode = ""
 		c.Stateful.Storage = append(c.Stateful.Storage, appsapi.StorageSpec{Name: "logs", MountPath: "/logs", Size: resource.MustParse("1Gi")})
 	})
-	w.expectStorageRejected("have the volumes [data], and none can be added or removed")
+	w.expectStorageRejected("has the volumes [data]; volumes cannot be added or removed")
 	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
 	w.Expect(w.statefulSet("shop-db").UID).To(Equal(set))
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage = c.Stateful.Storage[:1] })
 	w.waitReady()
 }
 
-func unboundClaimIsRecreated(w *world) {
+func TestUnboundClaimIsRecreated(t *testing.T) {
+	w := newStory(t)
 	w.create(specWithClass("typo"))
 	w.Eventually(func() any { return w.claim("data-shop-db-1") }, "20s").ShouldNot(BeNil())
 	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = new(volsim.Standard) })
-	w.expectStorageRejected("has no volume yet, and asks for other storage", "kubectl delete pvc data-shop-db-")
+	w.expectStorageRejected("is not bound yet and does not match storage", "kubectl delete pvc data-shop-db-")
 	for _, name := range []string{"data-shop-db-0", "data-shop-db-1"} {
 		w.Expect(w.Delete(w.Context(), harness.ConfirmDelete(w.World, w.claim(name)))).To(Succeed())
 		w.Expect(w.Delete(w.Context(), w.pod(strings.TrimPrefix(name, "data-")))).To(Succeed())
@@ -196,7 +205,8 @@ func unboundClaimIsRecreated(w *world) {
 	w.waitReady()
 }
 
-func deletedStatefulSetIsRecreated(w *world) {
+func TestDeletedStatefulSetIsRecreated(t *testing.T) {
+	w := newStory(t)
 	w.create(specWithClass(volsim.Standard))
 	w.waitReady()
 	before := w.podAndClaimUIDs()
@@ -207,8 +217,8 @@ func deletedStatefulSetIsRecreated(w *world) {
 	w.Expect(w.podAndClaimUIDs()).To(Equal(before))
 }
 
-// deleteStatefulSetWhileSuspended is a stack whose set is gone and whose pods run: between the two writes that make a
-// set anew. Nobody makes the next one while hands are off.
+// deleteStatefulSetWhileSuspended deletes the StatefulSet and keeps its pods, as between the two writes that recreate
+// one. While suspended it is not recreated.
 func deleteStatefulSetWhileSuspended(w *world, policy appsapi.DeletionPolicy) retainedData {
 	w.create("deletionPolicy: " + string(policy) + "\n" + specWithClass(volsim.Standard) + "- name: web\n  service: {image: shop/web:1}\n")
 	w.waitReady()
@@ -221,7 +231,7 @@ func deleteStatefulSetWhileSuspended(w *world, policy appsapi.DeletionPolicy) re
 	return before
 }
 
-// expectStatefulSetRemoved waits until nothing of the set is left but its data, if that is to stay.
+// expectStatefulSetRemoved waits until only the retained data of the StatefulSet is left.
 func expectStatefulSetRemoved(w *world, policy appsapi.DeletionPolicy, before retainedData) {
 	for _, name := range []string{"shop-db-0", "shop-db-1"} {
 		w.Eventually(func() any { return w.pod(name) }, "60s").Should(BeNil(), name)
@@ -239,18 +249,18 @@ func componentRemovedDuringRecreate(w *world, policy appsapi.DeletionPolicy) {
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend, s.Components = false, s.Components[1:] })
 	if policy == appsapi.DeletionDelete {
 		w.Eventually(func() any { return w.pod("shop-db-0") }, "60s").Should(BeNil())
-		w.Consistently(func() any { return w.claim("data-shop-db-0") }, "1s").ShouldNot(BeNil(), "somebody uses it")
+		w.Consistently(func() any { return w.claim("data-shop-db-0") }, "1s").ShouldNot(BeNil(), "a pod uses it")
 		w.Expect(w.Delete(w.Context(), debugPod)).To(Succeed())
 	}
 	expectStatefulSetRemoved(w, policy, before)
 	if policy == appsapi.DeletionRetain {
-		w.Expect(w.pod("looks")).To(HaveField("DeletionTimestamp", BeNil()), "it is not ours to end")
+		w.Expect(w.pod("looks")).To(HaveField("DeletionTimestamp", BeNil()), "a foreign pod is not deleted")
 	}
 	w.waitReady()
 }
 
-// createDebugPod is what kubectl debug --copy-to --keep-labels makes: a pod beside another one, with its labels
-// and its volume, that no set has made.
+// createDebugPod creates a pod as kubectl debug --copy-to --keep-labels does: with the labels and the volume of another
+// one, but without an owner.
 func (w *world) createDebugPod(name string) *corev1.Pod {
 	from := w.pod(name)
 	debugPod := &corev1.Pod{ObjectMeta: w.objectMeta("looks"), Spec: *from.Spec.DeepCopy()}

@@ -1,8 +1,7 @@
-// Package cloudmanager is the kind CloudManager: a product as a kind of its own, and the
-// model of how to make one.
+// Package cloudmanager implements the kind CloudManager, a product-specific kind and an example of how to write one.
 //
-// Safety rule: it only maps. Whatever a CloudManager does, the engine does; and the password
-// in its spec goes nowhere but into the Secret of the database.
+// Safety rule: it only maps the spec to components; all behavior is in the engine. The password in the spec is only
+// written to the Secret of the database.
 package cloudmanager
 
 import (
@@ -19,24 +18,25 @@ import (
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=cloudmanagers/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.holdfast.dev,resources=cloudmanagers/finalizers,verbs=update
 
-// Setup makes a manager run CloudManagers.
+// Setup registers the CloudManager controller with a manager.
 func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.CloudManager]{
 		New:                 func() *appsapi.CloudManager { return &appsapi.CloudManager{} },
 		Components:          appkind.CloudManagerComponents,
+		SpecPath:            appkind.CloudManagerSpecPath,
+		PlainPasswords:      appkind.CloudManagerPasswords,
 		SummarizeConditions: func(cm *appsapi.CloudManager) { cm.Status.Phase = phase(cm.Status.Conditions) },
 		History:             appkind.CloudManagerRevisionSpec,
-		DeletionPolicy:      func(cm *appsapi.CloudManager) appsapi.DeletionPolicy { return cm.Spec.DeletionPolicy },
+		DeletionPolicy:      appkind.CloudManagerDeletionPolicy,
 	}, o)
 }
 
-// phase is the conditions in one word. A reason that is not known here is trouble: nobody
-// looks at an object that is said to be on its way.
+// phase summarizes the conditions. Unknown reasons map to Degraded, because users ignore objects that are Progressing.
 func phase(conditions []metav1.Condition) appsapi.Phase {
 	ready := meta.FindStatusCondition(conditions, appsapi.ConditionReady)
 	switch {
 	case ready == nil || ready.Status == metav1.ConditionUnknown:
-		return appsapi.PhasePending // nothing has been seen, or nothing can be
+		return appsapi.PhasePending // not reconciled yet, or the state is unknown
 	case ready.Status == metav1.ConditionTrue:
 		return appsapi.PhaseReady
 	case ready.Reason == appsapi.ReasonDeleting:

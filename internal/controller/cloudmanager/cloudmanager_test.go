@@ -18,21 +18,21 @@ func TestPhase(t *testing.T) {
 		conditions []metav1.Condition
 		want       appsapi.Phase
 	}{
-		"nothing said yet":         {want: "Pending"},
-		"only what else there is":  {conditions: []metav1.Condition{reconciling}, want: "Pending"},
-		"not readable":             {conditions: []metav1.Condition{ready("Unknown", "InternalError")}, want: "Pending"},
-		"everything runs":          {conditions: []metav1.Condition{ready("True", "Reconciled")}, want: "Ready"},
-		"being deleted":            {conditions: []metav1.Condition{ready("False", "Deleting"), reconciling}, want: "Deleting"},
-		"a deletion that hangs":    {conditions: []metav1.Condition{ready("False", "Deleting"), stalled}, want: "Deleting"},
-		"on its way":               {conditions: []metav1.Condition{ready("False", "Progressing"), reconciling}, want: "Progressing"},
-		"one waits for another":    {conditions: []metav1.Condition{ready("False", "WaitingForDependency"), reconciling}, want: "Progressing"},
-		"the volume grows":         {conditions: []metav1.Condition{ready("False", "StorageResizing"), reconciling}, want: "Progressing"},
-		"the database starts":      {conditions: []metav1.Condition{ready("False", "DatabaseStarting"), reconciling}, want: "Progressing"},
-		"on its way for too long":  {conditions: []metav1.Condition{ready("False", "Progressing"), stalled}, want: "Degraded"},
-		"a broken image":           {conditions: []metav1.Condition{ready("False", "ComponentDegraded"), reconciling}, want: "Degraded"},
-		"a name that is taken":     {conditions: []metav1.Condition{ready("False", "NameConflict"), reconciling}, want: "Degraded"},
-		"the password is lost":     {conditions: []metav1.Condition{ready("False", "CredentialsLost"), reconciling}, want: "Degraded"},
-		"a reason of a later time": {conditions: []metav1.Condition{ready("False", "SomethingNew"), reconciling}, want: "Degraded"},
+		"no conditions":                 {want: "Pending"},
+		"only other conditions":         {conditions: []metav1.Condition{reconciling}, want: "Pending"},
+		"not readable":                  {conditions: []metav1.Condition{ready("Unknown", "InternalError")}, want: "Pending"},
+		"everything runs":               {conditions: []metav1.Condition{ready("True", "Reconciled")}, want: "Ready"},
+		"being deleted":                 {conditions: []metav1.Condition{ready("False", "Deleting"), reconciling}, want: "Deleting"},
+		"a stalled deletion":            {conditions: []metav1.Condition{ready("False", "Deleting"), stalled}, want: "Deleting"},
+		"progressing":                   {conditions: []metav1.Condition{ready("False", "Progressing"), reconciling}, want: "Progressing"},
+		"a component waits for another": {conditions: []metav1.Condition{ready("False", "WaitingForDependency"), reconciling}, want: "Progressing"},
+		"a volume expansion":            {conditions: []metav1.Condition{ready("False", "StorageResizing"), reconciling}, want: "Progressing"},
+		"a starting database":           {conditions: []metav1.Condition{ready("False", "DatabaseStarting"), reconciling}, want: "Progressing"},
+		"progressing, but stalled":      {conditions: []metav1.Condition{ready("False", "Progressing"), stalled}, want: "Degraded"},
+		"a broken image":                {conditions: []metav1.Condition{ready("False", "ComponentDegraded"), reconciling}, want: "Degraded"},
+		"a name conflict":               {conditions: []metav1.Condition{ready("False", "NameConflict"), reconciling}, want: "Degraded"},
+		"lost credentials":              {conditions: []metav1.Condition{ready("False", "CredentialsLost"), reconciling}, want: "Degraded"},
+		"an unknown reason":             {conditions: []metav1.Condition{ready("False", "SomethingNew"), reconciling}, want: "Degraded"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// TestMigratesLegacyDatabase starts the operator on a CloudManager whose database is still what it was before there were
-// databases: a server that knows root alone. It is restarted once, and keeps everything.
+// TestMigratesLegacyDatabase starts the operator with a CloudManager whose database was created before databases existed
+// as a component: a server with a root account only. It is restarted once, and keeps its data and password.
 func TestMigratesLegacyDatabase(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{})
@@ -45,13 +45,13 @@ func TestMigratesLegacyDatabase(t *testing.T) {
 	w.Expect(s.Databases.VolumeOfClaim(claim.UID)).To(BeIdenticalTo(volume))
 	w.Expect(string(w.secret("cm-db-auth").Data["root-password"])).To(Equal("123456"))
 	w.Expect(volume.Hashes("root")).To(Equal([]string{mariadb.Hash("123456")}))
-	w.Expect(volume.Hashes("db")).To(Equal([]string{mariadb.Hash(string(w.secret("cm-db-binding").Data["password"]))}), "its own account")
+	w.Expect(volume.Hashes("db")).To(Equal([]string{mariadb.Hash(string(w.secret("cm-db-binding").Data["password"]))}), "the application account")
 	var templates appsv1.ControllerRevisionList
-	w.Expect(w.List(w.Context(), &templates, client.InNamespace(w.NS), client.MatchingLabels{appsapi.LabelWorkload: "statefulset-cm-db"})).To(Succeed())
-	w.Expect(templates.Items).To(HaveLen(2), "each template is a restart")
+	w.Expect(w.List(w.Context(), &templates, client.InNamespace(w.NS), client.MatchingLabels{appsapi.DefaultKeys.Workload: "statefulset-cm-db"})).To(Succeed())
+	w.Expect(templates.Items).To(HaveLen(2), "each pod template is a restart")
 }
 
-// createLegacyChildren makes what the operator made before there were databases.
+// createLegacyChildren creates the children of an operator version without database components.
 func (w *world) createLegacyChildren(cm *appsapi.CloudManager) {
 	w.Helper()
 	db := cm.Spec.DB
@@ -60,12 +60,12 @@ func (w *world) createLegacyChildren(cm *appsapi.CloudManager) {
 			Name: "data", MountPath: "/var/lib/mysql", ClassName: db.StatefulSet.Storage.Class,
 			AccessMode: db.StatefulSet.Storage.AccessModes, Size: db.StatefulSet.Storage.Size,
 		}},
-		Credentials: []appsapi.Credential{{Key: "root-password", Env: "MARIADB_ROOT_PASSWORD", Value: db.RootPass}},
+		Credentials: []appsapi.Credential{{Key: "root-password", Env: "MARIADB_ROOT_PASSWORD"}},
 	}}
 	legacy.Stateful.Image, legacy.Stateful.Replicas = db.StatefulSet.Image, new(int32(1))
 	legacy.Stateful.Ports = []appsapi.Port{{Name: "mysql", Port: mariadb.Port, Protocol: corev1.ProtocolTCP}}
-	owner := desired.Owner{APIVersion: appsapi.GroupVersion.String(), Kind: "CloudManager", Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID}
-	component := desired.Build(owner, []appsapi.Component{legacy}, desired.ClusterState{})[0]
+	owner := desired.Owner{Keys: appsapi.DefaultKeys, APIVersion: appsapi.GroupVersion.String(), Kind: "CloudManager", Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID}
+	component := desired.Build(owner, desired.ExpandComponents([]appsapi.Component{legacy}), desired.ClusterState{})[0]
 	secret := &corev1.Secret{ObjectMeta: w.objectMeta("cm-db-auth"), StringData: map[string]string{"root-password": db.RootPass}}
 	secret.Labels = desired.RetainedLabels(owner, component)
 	w.Expect(w.Create(w.Context(), secret)).To(Succeed())
@@ -78,11 +78,11 @@ func (w *world) createLegacyChildren(cm *appsapi.CloudManager) {
 		obj.SetGroupVersionKind(child.Kind)
 		obj.SetNamespace(w.NS)
 		obj.SetName(child.Name)
-		w.Expect(w.Patch(w.Context(), obj, client.RawPatch(types.ApplyPatchType, patch), client.FieldOwner(appsapi.FieldManager))).To(Succeed())
+		w.Expect(w.Patch(w.Context(), obj, client.RawPatch(types.ApplyPatchType, patch), client.FieldOwner(appsapi.DefaultKeys.FieldManager))).To(Succeed())
 	}
 	w.Eventually(func() *corev1.PersistentVolumeClaim { return w.claim("data-cm-db-0") }, "60s").ShouldNot(BeNil())
 	claim := w.claim("data-cm-db-0")
-	before := client.MergeFrom(claim.DeepCopy()) // its storage writes it, too
+	before := client.MergeFrom(claim.DeepCopy()) // the storage simulator writes it, too
 	claim.Labels = desired.RetainedLabels(owner, component)
 	w.Expect(w.Patch(w.Context(), claim, before)).To(Succeed())
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// TestOperatorRestartKeepsStatus starts the operator again beside a CloudManager that is Ready: it asks the database anew, and
-// nobody is told that it does, for nothing has happened.
+// TestOperatorRestartKeepsStatus restarts the operator with a Ready CloudManager: it checks the database again without
+// reporting progress.
 func TestOperatorRestartKeepsStatus(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{})
@@ -24,10 +24,10 @@ func TestOperatorRestartKeepsStatus(t *testing.T) {
 		w.Expect(s.Operator.Kill()).To(Succeed())
 		w.Expect(s.Operator.Start()).To(Succeed())
 		w.Expect(s.Operator.WaitReady(t.Context())).To(Succeed())
-		time.Sleep(3 * time.Second)
+		time.Sleep(3 * time.Second) // a changed status would be written by then
 		return harness.Find(w.World, w.cloudManager()).ResourceVersion == before
 	}
-	// A visit that takes longer than a second is told, as it is on a machine that has no core for it.
+	// On an overloaded machine a database check that takes longer than a second is reported.
 	unchanged := false
 	for try := 0; try < 3 && !unchanged; try++ {
 		unchanged = statusSurvivesRestart()

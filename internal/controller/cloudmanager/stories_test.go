@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,18 +16,11 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// stories are what users live through, by name.
-var stories = map[string]func(*world){
-	"sample":                (*world).sampleBecomesReady,
-	"order":                 (*world).componentsStartInOrder,
-	"password":              (*world).passwordIsOnlyInSecret,
-	"a name that is edited": (*world).renameKeepsData,
-}
-
 func unmodified(*appsapi.CloudManagerSpec) {}
 
-// sampleBecomesReady is what the documentation promises about the sample.
-func (w *world) sampleBecomesReady() {
+// TestSampleBecomesReady checks what the documentation says about the sample.
+func TestSampleBecomesReady(t *testing.T) {
+	w := newStory(t)
 	w.create(unmodified)
 	w.waitReady()
 	w.Expect(w.phase()).To(Equal("Ready"))
@@ -34,7 +28,7 @@ func (w *world) sampleBecomesReady() {
 	w.Expect(w.statefulSet("cm-db")).NotTo(BeNil())
 	w.Expect(w.claim("data-cm-db-0")).NotTo(BeNil())
 	w.Expect(w.service("cm-db").Spec.Ports[0].Port).To(BeEquivalentTo(3306))
-	w.Expect(w.service("cm-identity")).To(BeNil(), "it has no ports")
+	w.Expect(w.service("cm-identity")).To(BeNil(), "identity has no ports")
 	w.Expect(w.service("ake-front").Spec.Ports[0].Port).To(BeEquivalentTo(80))
 	w.Expect(w.deployment("ake-front")).NotTo(BeNil())
 	env := map[string]string{}
@@ -49,15 +43,17 @@ func (w *world) sampleBecomesReady() {
 	}))
 }
 
-// componentsReady is what people see in the second column.
+// componentsReady returns the second printer column.
 func (w *world) componentsReady() string {
 	cm := w.cloudManager()
 	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(cm), cm)).To(Succeed())
 	return cm.Status.ComponentsReady
 }
 
-// order: nothing starts before what it needs, and the word for it is right all the time.
-func (w *world) componentsStartInOrder() {
+// TestComponentsStartInOrder checks that no component starts before its dependency, and that the phase is always
+// correct.
+func TestComponentsStartInOrder(t *testing.T) {
+	w := newStory(t)
 	w.create(func(s *appsapi.CloudManagerSpec) {
 		s.DB.StatefulSet.Image = "mariadb:never"
 		s.Identity.Deployment.Ports = []appsapi.Port{{Port: 8080}}
@@ -76,8 +72,9 @@ func (w *world) componentsStartInOrder() {
 		corev1.EnvVar{Name: "IDENTITY_HOST", Value: "cm-identity." + w.NS + ".svc"}))
 }
 
-// passwordIsOnlyInSecret: the password is in the Secret of the database and in nothing else of ours.
-func (w *world) passwordIsOnlyInSecret() {
+// TestPasswordIsOnlyInSecret checks that the password is stored only in the Secret of the database.
+func TestPasswordIsOnlyInSecret(t *testing.T) {
+	w := newStory(t)
 	const password = "not-to-be-seen"
 	w.create(func(s *appsapi.CloudManagerSpec) { s.DB.RootPass = password })
 	w.waitReady()
@@ -106,10 +103,10 @@ func (w *world) expectNoPassword(password string, obj any) {
 	w.Helper()
 	content, err := json.Marshal(obj)
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(bytes.Contains(content, []byte(password))).To(BeFalse(), "%T has the password in it", obj)
+	w.Expect(bytes.Contains(content, []byte(password))).To(BeFalse(), "%T contains the password", obj)
 }
 
-// revisionSpec is the spec in a revision of ours, and empty for those of a StatefulSet.
+// revisionSpec returns the spec in a Holdfast revision; it is empty for revisions of a StatefulSet.
 func (w *world) revisionSpec(r appsv1.ControllerRevision) string {
 	var data struct{ Gzip []byte }
 	w.Expect(json.Unmarshal(r.Data.Raw, &data)).To(Succeed())
@@ -120,12 +117,13 @@ func (w *world) revisionSpec(r appsv1.ControllerRevision) string {
 	w.Expect(err).NotTo(HaveOccurred())
 	spec, err := io.ReadAll(unpacked)
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(string(spec)).To(ContainSubstring("mariadb:10.3.35"), "this is not the spec")
+	w.Expect(string(spec)).To(ContainSubstring("mariadb:10.3.35"), "not a spec")
 	return string(spec)
 }
 
-// renamed: another name in the spec moves no data; only the Service follows.
-func (w *world) renameKeepsData() {
+// TestRenameKeepsData changes the database name in the spec: the data stays, only the Service changes.
+func TestRenameKeepsData(t *testing.T) {
+	w := newStory(t)
 	w.create(unmodified)
 	w.waitReady()
 	set, claim := w.statefulSet("cm-db").UID, w.claim("data-cm-db-0").UID

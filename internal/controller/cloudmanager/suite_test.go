@@ -13,47 +13,40 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
-	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/podsim"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() {
-		os.Exit(m.Run()) // what needs no API server
+		os.Exit(m.Run()) // tests without an API server
 	}
-	harness.Main(m)
+	harness.Main(m, shared)
 }
 
-// behaviors are what becomes of pods, by the tag of their image.
+// behaviors maps image tags to pod behaviors.
 var behaviors = map[string]podsim.Behavior{
 	"missing": podsim.ImageNotFound(),
 	"never":   podsim.NeverReady(),
 }
 
-// TestStories runs every story at once against the same operator; each has a namespace.
-func TestStories(t *testing.T) {
+var shared = &harness.Shared{Behavior: harness.BehaviorByTag(behaviors)}
+
+// newStory returns a namespace on the shared operator and makes the test run in parallel with others.
+func newStory(t *testing.T) *world {
+	t.Helper()
 	t.Parallel()
-	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{})
-	t.Run("group", func(t *testing.T) {
-		for name, story := range stories {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				story(&world{s.NewWorld(t)})
-			})
-		}
-	})
-	s.ExpectNoForbiddenRequests(t)
+	return &world{shared.NewWorld(t)}
 }
 
-// world is what a story plays in, with the object of config/samples.
+// world is the namespace of a test, with the object of config/samples.
 type world struct{ *harness.World }
 
 func (w *world) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.NS, Name: name}
 }
 
-// create creates the sample, changed if need be.
+// create creates the sample with changes.
 func (w *world) create(change func(*appsapi.CloudManagerSpec)) {
 	w.Helper()
 	content, err := os.ReadFile("../../../config/samples/cloudmanager.yaml")
@@ -79,7 +72,7 @@ func (w *world) waitReady() {
 	w.WaitReady(w.cloudManager())
 }
 
-// phase is what people see in the first column.
+// phase returns the first printer column.
 func (w *world) phase() string {
 	if cm := harness.Find(w.World, w.cloudManager()); cm != nil {
 		return string(cm.Status.Phase)

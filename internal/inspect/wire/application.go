@@ -1,8 +1,8 @@
-// Package wire is how plugin and center tell programs about an application: one shape, in
-// -o json, in answers to HTTP requests and in streams.
+// Package wire defines the JSON of an application for -o json of the plugin and for the HTTP API and
+// streams of the application center.
 //
-// Safety rule: what the one who asks may not see is left out, and that something was left out is
-// said.
+// Safety rule: objects that the user has no permission to read are omitted, and their kinds are listed
+// in "hidden".
 package wire
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
-// Application is how an application is, and why.
+// Application is the health of an application and its causes.
 type Application struct {
 	App        Object      `json:"app"`
 	Ready      bool        `json:"ready"`
@@ -23,15 +23,15 @@ type Application struct {
 	Message    string      `json:"message,omitempty"`
 	Causes     []Cause     `json:"causes"`
 	Components []Component `json:"components"`
-	// Unassigned are objects of an application that is not ours that are of no component.
-	Unassigned []Node `json:"rest,omitempty"`
-	// Changes are the newest ones, by others than the operator.
+	// Unassigned are objects of an unmanaged application that belong to no component.
+	Unassigned []Node `json:"unassigned,omitempty"`
+	// Changes are the newest changes by field managers other than the operator.
 	Changes []Change `json:"changes"`
-	// HiddenKinds are kinds of which something was left out, because who asks may not read them.
+	// HiddenKinds are kinds with objects that are omitted because the user has no permission to read them.
 	HiddenKinds []string `json:"hidden,omitempty"`
 }
 
-// Object names an object. Group is that of kinds that are not Kubernetes' own.
+// Object is a reference to an object. Group is empty for built-in kinds.
 type Object struct {
 	Group     string `json:"group,omitempty"`
 	Kind      string `json:"kind"`
@@ -40,7 +40,7 @@ type Object struct {
 	UID       string `json:"uid,omitempty"`
 }
 
-// Cause is why something is not ready.
+// Cause is a reason why an object is not ready.
 type Cause struct {
 	Code     string     `json:"code"`
 	Severity string     `json:"severity"`
@@ -50,20 +50,20 @@ type Cause struct {
 	Path     string     `json:"path,omitempty"`
 	Value    string     `json:"value,omitempty"`
 	Since    *time.Time `json:"since,omitempty"`
-	// AffectedPods is how many pods have it.
+	// AffectedPods is the number of pods with this cause.
 	AffectedPods int      `json:"affectedPods,omitempty"`
 	Evidence     []string `json:"evidence,omitempty"`
 	DocURL       string   `json:"doc,omitempty"`
 }
 
-// Change is who last wrote an object.
+// Change is the last write of a field manager to an object.
 type Change struct {
 	Object  Object    `json:"object"`
-	Manager string    `json:"by"`
+	Manager string    `json:"manager"`
 	Time    time.Time `json:"time"`
 }
 
-// Component is one part of an application.
+// Component is the health of a component.
 type Component struct {
 	Name      string   `json:"name"`
 	Type      string   `json:"type"`
@@ -82,13 +82,13 @@ type Node struct {
 	Object  `json:",inline"`
 	Health  string `json:"health"`
 	Message string `json:"message,omitempty"`
-	// Edge is what makes it a child of the node above.
+	// Edge is the relation to the parent node.
 	Edge     string `json:"edge,omitempty"`
 	Children []Node `json:"children,omitempty"`
 }
 
-// NewApplication tells about an application what sees lets through; nil lets everything through. The
-// application itself is for the caller to check.
+// NewApplication converts a view. canSee filters its objects; nil allows all. The caller checks the
+// permission for the application itself.
 func NewApplication(v inspect.View, canSee func(explain.ObjectRef) bool) Application {
 	f := &filter{canSee: canSee}
 	a := Application{
@@ -112,7 +112,7 @@ func NewApplication(v inspect.View, canSee func(explain.ObjectRef) bool) Applica
 	return a
 }
 
-// filter leaves out, and remembers of what.
+// filter omits objects and records their kinds.
 type filter struct {
 	canSee      func(explain.ObjectRef) bool
 	hiddenKinds []string
@@ -138,7 +138,7 @@ func (f *filter) causes(all []explain.Cause) []Cause {
 	return out
 }
 
-// nodes leaves out a node, but not what is below it and may be seen.
+// nodes omits hidden nodes but keeps their visible children.
 func (f *filter) nodes(all []inspect.Node) []Node {
 	var out []Node
 	for _, n := range all {
@@ -152,7 +152,7 @@ func (f *filter) nodes(all []inspect.Node) []Node {
 	return out
 }
 
-// NewCause tells a cause.
+// NewCause converts a cause.
 func NewCause(c explain.Cause) Cause {
 	o := Cause{
 		Code: string(c.Code), Severity: c.Severity.String(), Message: c.Message, Fix: c.Fix, Object: NewObject(c.Object),
@@ -164,7 +164,7 @@ func NewCause(c explain.Cause) Cause {
 	return o
 }
 
-// NewObject names an object.
+// NewObject converts a reference.
 func NewObject(o explain.ObjectRef) Object {
 	return Object{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: string(o.UID)}
 }

@@ -38,10 +38,12 @@ func TestHiddenKindsAreReported(t *testing.T) {
 		causes       int
 		changes      int
 	}{
-		"everything":   {tree: []string{"Deployment", " ReplicaSet", "  Pod"}, causes: 1, changes: 2},
-		"no pods":      {hide: []string{"Pod"}, tree: []string{"Deployment", " ReplicaSet"}, hidden: []string{"Pod"}, changes: 2},
-		"a gap":        {hide: []string{"ReplicaSet"}, tree: []string{"Deployment", " Pod"}, hidden: []string{"ReplicaSet"}, causes: 1, changes: 2},
-		"next to none": {hide: []string{"Pod", "ReplicaSet", "Deployment", "Gadget"}, hidden: []string{"Deployment", "Gadget", "Pod", "ReplicaSet"}},
+		"everything": {tree: []string{"Deployment", " ReplicaSet", "  Pod"}, causes: 1, changes: 2},
+		"no pods":    {hide: []string{"Pod"}, tree: []string{"Deployment", " ReplicaSet"}, hidden: []string{"Pod"}, changes: 2},
+		"no ReplicaSets": {hide: []string{"ReplicaSet"}, tree: []string{"Deployment", " Pod"}, hidden: []string{"ReplicaSet"}, causes: 1,
+			changes: 2},
+		"almost nothing": {hide: []string{"Pod", "ReplicaSet", "Deployment", "Gadget"},
+			hidden: []string{"Deployment", "Gadget", "Pod", "ReplicaSet"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -12,21 +12,21 @@ type Summary struct {
 	App    Object `json:"app"`
 	Ready  bool   `json:"ready"`
 	Health string `json:"health"`
-	// ReadOnly applications are not the operator's.
+	// ReadOnly is set for unmanaged applications.
 	ReadOnly bool       `json:"readOnly,omitempty"`
 	Deleting bool       `json:"deleting,omitempty"`
 	Since    *time.Time `json:"since,omitempty"`
 	Created  *time.Time `json:"created,omitempty"`
-	// Reason and Message are what the object itself says.
+	// Reason and Message are those of the condition Ready.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Components are how many there are, and ComponentsReady how many of them are healthy.
+	// Components is the number of components, and ComponentsReady the number of healthy ones.
 	Components      int `json:"components"`
 	ComponentsReady int `json:"componentsReady"`
 }
 
-// NewSummary tells of an application what everybody may know who sees that it is there. What
-// others than its own object say about it is not in it: that may be for fewer people.
+// NewSummary returns the summary for every user who can read the application. It contains no messages from
+// other objects, because reading those requires more permissions.
 func NewSummary(v inspect.View, created time.Time) Summary {
 	s := Summary{
 		App: Object{Kind: v.Kind, Namespace: v.Namespace, Name: v.Name}, Ready: v.Ready, Health: string(v.Health),

@@ -8,20 +8,20 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// Root is the account that the operator itself uses.
+// Root is the account of the operator.
 const Root = "root"
 
-// EnsureAccount makes a schema and an account that has everything in it, if they are not there.
-// One that is there keeps its passwords and gets the rights.
+// EnsureAccount creates a schema and an account with all privileges on it if they are missing. An
+// existing account keeps its passwords and gets the privileges.
 func (s *Session) EnsureAccount(ctx context.Context, user, schema, hash string) error {
 	if !mariadb.IsHash(hash) {
-		return fmt.Errorf("account %s: what it is to have is not the hash of a password", user)
+		return fmt.Errorf("account %s: not a password hash", user)
 	}
 	quoted := quoteAccount(user, "%")
 	for _, step := range []struct{ what, statement string }{
 		{"create schema " + schema, "CREATE DATABASE IF NOT EXISTS " + quoteName(schema)},
 		{"create account " + user, "CREATE USER IF NOT EXISTS " + quoted + " IDENTIFIED BY PASSWORD '" + hash + "'"},
-		{"give account " + user + " its schema", "GRANT ALL PRIVILEGES ON " + quoteName(escapePattern(schema)) + ".* TO " + quoted},
+		{"grant account " + user + " its schema", "GRANT ALL PRIVILEGES ON " + quoteName(escapePattern(schema)) + ".* TO " + quoted},
 	} {
 		if err := s.exec(ctx, step.what, step.statement); err != nil {
 			return err
@@ -30,23 +30,24 @@ func (s *Session) EnsureAccount(ctx context.Context, user, schema, hash string) 
 	return nil
 }
 
-// SetPasswords makes an account take these passwords and no others, wherever it logs in from.
-// There can be two. In which order matters to old clients: the first costs them nothing.
+// SetPasswords makes the server accept only these passwords of an account, from any host. There can
+// be two. The order matters to old clients: the first one needs no change of the authentication
+// method.
 func (s *Session) SetPasswords(ctx context.Context, user string, hashes ...string) error {
 	var methods []string
 	for _, h := range hashes {
 		if !mariadb.IsHash(h) {
-			return fmt.Errorf("account %s: what it is to have is not the hash of a password", user)
+			return fmt.Errorf("account %s: not a password hash", user)
 		}
 		methods = append(methods, "mysql_native_password USING '"+h+"'")
 	}
 	identified := "IDENTIFIED VIA " + strings.Join(methods, " OR ")
 	switch len(hashes) {
 	case 1:
-		identified = "IDENTIFIED BY PASSWORD '" + hashes[0] + "'" // which servers before 10.4 know, too
+		identified = "IDENTIFIED BY PASSWORD '" + hashes[0] + "'" // also supported by servers before 10.4
 	case 2:
 	default:
-		return fmt.Errorf("account %s: it can have one password or two, not %d", user, len(hashes))
+		return fmt.Errorf("account %s: can have one or two passwords, not %d", user, len(hashes))
 	}
 	hosts, err := s.hosts(ctx, user)
 	if err != nil {
@@ -59,9 +60,9 @@ func (s *Session) SetPasswords(ctx context.Context, user string, hashes ...strin
 	return s.exec(ctx, "change the password of "+user, "ALTER USER "+strings.Join(clauses, ", "))
 }
 
-// hosts are where an account may log in from, each of which has passwords of its own.
+// hosts returns the hosts of an account, each of which has its own passwords.
 func (s *Session) hosts(ctx context.Context, user string) ([]string, error) {
-	what := "ask for the hosts of account " + user
+	what := "list the hosts of account " + user
 	rows, err := s.conn.QueryContext(ctx, "SELECT Host FROM mysql.user WHERE User = "+quoteString(user))
 	if err != nil {
 		return nil, &sessionError{fmt.Errorf("%s: %w", what, err)}
@@ -89,11 +90,10 @@ func quoteAccount(user, host string) string { return quoteString(user) + "@" + q
 // quoteName quotes the name of a schema.
 func quoteName(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
 
-// escapePattern keeps the characters of a name from standing for others: the name of a schema is one in
-// a grant.
+// escapePattern escapes wildcards: a grant treats the schema name as a pattern.
 func escapePattern(s string) string { return strings.NewReplacer(`_`, `\_`, `%`, `\%`).Replace(s) }
 
-// quoteString quotes a string; sessions are opened so that \ is special in it.
+// quoteString quotes a string. Sessions have an sql_mode in which \ is an escape character.
 func quoteString(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(s) + "'"
 }

@@ -1,11 +1,10 @@
-// Package session speaks to one MariaDB server: who may log in with which passwords, and what
-// the server says about itself.
+// Package session talks to a MariaDB server: it logs in, manages accounts and reads the version.
 //
-//	login.go     one connection that gives up after a while
-//	trouble.go   why there is none
-//	account.go   an account, its schema and its passwords
+//	login.go    a connection with timeouts
+//	errors.go   kinds of connection errors
+//	account.go  an account, its schema and its passwords
 //
-// Statements have hashes: nothing has to be quoted, and no password can be read in a log of the server.
-// Connections are not encrypted: whoever can listen between operator and pod, and change what they hear, is
-// not kept out by this.
+// Statements contain password hashes, so no password appears in logs of the server. Connections are
+// not encrypted: they are not protected from an attacker who controls the network between operator
+// and pod.
 package session

@@ -7,45 +7,48 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// ErrorKind is why a server did not do what it was asked.
+// ErrorKind is why a request to a server failed.
 type ErrorKind string
 
-// What kinds of trouble there are.
+// Kinds of errors.
 const (
-	// AccessDenied means that it answers, and does not take the password.
+	// AccessDenied means that the server rejects the password.
 	AccessDenied ErrorKind = "Denied"
-	// TooManyConnections means that it answers, and all its connections are taken.
+	// TooManyConnections means that all connections of the server are used.
 	TooManyConnections ErrorKind = "Full"
-	// UserConnectionLimit means that it takes the password, and that the account has all the connections that it may have.
+	// UserConnectionLimit means that the password is valid, but the account has reached its
+	// connection limit.
 	UserConnectionLimit ErrorKind = "Limited"
-	// StatementRejected means that it answers, and will not do it.
+	// StatementRejected means that the server rejects a statement.
 	StatementRejected ErrorKind = "Refused"
-	// Unreachable means that nobody answers: it is not there, starts, hangs, or cannot be reached.
+	// Unreachable means that the server does not respond: it is down, starting, hanging or blocked
+	// by the network.
 	Unreachable ErrorKind = "Silent"
 )
 
-// Errors of the server that mean the same to us. Their numbers never change.
+// Error numbers of the server by kind. They are stable.
 var (
 	accessDeniedCodes = []uint16{
-		1044, // no right to the schema
+		1044, // no privilege on the schema
 		1045, // wrong password
-		1049, // no such schema, which is made again with the account
-		1130, // not from this address
-		1698, // only by its socket
+		1049, // no such schema; it is created again with the account
+		1130, // not allowed from this host
+		1698, // only by unix socket
 	}
 	userLimitCodes = []uint16{
-		1203, // by max_user_connections
-		1226, // by what the account was given with
+		1203, // max_user_connections of the server
+		1226, // resource limit of the account
 	}
 )
 
-// sessionError is an error of speaking to a server. Others, for example that there is no such account, are none
-// of its kind.
+// sessionError is an error of the communication with a server. Other errors, for example a missing
+// account, do not have this type.
 type sessionError struct{ error }
 
 func (f *sessionError) Unwrap() error { return f.error }
 
-// ErrorKindOf says what an error means; "" for none, and for one that is not about speaking to a server.
+// ErrorKindOf returns the kind of an error; "" for no error, and for errors that are not a
+// sessionError.
 func ErrorKindOf(err error) ErrorKind {
 	var serverErr *mysql.MySQLError
 	var sessionErr *sessionError

@@ -12,21 +12,21 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// How long a server may take to answer. A statement of ours changes a row of the system's
-// tables; what takes longer than that waits for a lock.
+// Timeouts of a server. Our statements change one row of the system tables; if one takes longer, it
+// waits for a lock.
 const (
 	dialTimeout  = 3 * time.Second
 	queryTimeout = 5 * time.Second
 )
 
-// Login is who wants to get in, and where.
+// Login is an account and the server to log in to.
 type Login struct {
 	// Address is host:port.
 	Address string
 	User    string
-	// Password is never logged, and is no part of an error.
+	// Password is never logged and not part of errors.
 	Password string
-	// Schema is the one to be in; "" for none.
+	// Schema is the default schema; "" for none.
 	Schema string
 }
 
@@ -36,16 +36,16 @@ type Session struct {
 	conn *sql.Conn
 }
 
-// Open logs in. The error says why it cannot, see ErrorKindOf.
+// Open logs in. See ErrorKindOf for its errors.
 func (l Login) Open(ctx context.Context) (*Session, error) {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName = "tcp", l.Address, l.User, l.Password, l.Schema
 	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = dialTimeout, queryTimeout, queryTimeout
-	cfg.Logger = &mysql.NopLogger{} // every error is returned, too
-	// An operator that runs outside of its cluster gets to pods by ALL_PROXY.
+	cfg.Logger = &mysql.NopLogger{} // all errors are returned
+	// An operator outside of the cluster reaches pods by ALL_PROXY.
 	cfg.DialFunc = proxy.Dial
-	// What quotes mean must not depend on how the server is set up, and a session that we have
-	// left must not keep a connection from others.
+	// Quoting must not depend on the configuration of the server, and an abandoned session must not
+	// occupy a connection for long.
 	cfg.Params = map[string]string{"sql_mode": "''", "wait_timeout": "30"}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -55,13 +55,14 @@ func (l Login) Open(ctx context.Context) (*Session, error) {
 	db.SetMaxOpenConns(1)
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		_ = db.Close() // there is nothing in it
+		_ = db.Close() // it has no open connection
 		return nil, &sessionError{fmt.Errorf("log in to %s as %s: %w", l.Address, l.User, err)}
 	}
 	return &Session{db: db, conn: conn}, nil
 }
 
-// CanLogIn says whether the server lets somebody in. Its error is that nobody can say.
+// CanLogIn reports whether the server accepts the login. The error means that this could not be
+// determined.
 func (l Login) CanLogIn(ctx context.Context) (bool, error) {
 	s, err := l.Open(ctx)
 	switch {
@@ -76,15 +77,15 @@ func (l Login) CanLogIn(ctx context.Context) (bool, error) {
 
 // Close ends the session.
 func (s *Session) Close() {
-	_ = s.conn.Close() // the connection goes with the pool
+	_ = s.conn.Close() // the pool closes the connection
 	_ = s.db.Close()
 }
 
-// Ping asks the server for an answer that it has to compute.
+// Ping runs a trivial query.
 func (s *Session) Ping(ctx context.Context) error {
 	var one int
 	if err := s.conn.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
-		return &sessionError{fmt.Errorf("ask the server: %w", err)}
+		return &sessionError{fmt.Errorf("ping the server: %w", err)}
 	}
 	return nil
 }
@@ -96,11 +97,11 @@ func (s *Session) exec(ctx context.Context, what, statement string) error {
 	return nil
 }
 
-// Version asks which server it is.
+// Version returns the version of the server.
 func (s *Session) Version(ctx context.Context) (mariadb.Version, error) {
 	var text string
 	if err := s.conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&text); err != nil {
-		return mariadb.Version{}, &sessionError{fmt.Errorf("ask the server for its version: %w", err)}
+		return mariadb.Version{}, &sessionError{fmt.Errorf("query the server version: %w", err)}
 	}
 	return mariadb.ParseVersion(text)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/sqlsim"
 )
 
-// dbServer is a server and the one who sits before it.
+// dbServer is a server of a test.
 type dbServer struct {
 	*testing.T
 	address, rootPassword string
@@ -41,14 +41,14 @@ func (d dbServer) must(err error) {
 	}
 }
 
-// expectLogins fails unless exactly these passwords of an account open.
+// expectLogins fails unless exactly these passwords of an account are valid.
 func (d dbServer) expectLogins(user, schema string, want map[string]bool) {
 	d.Helper()
 	for password, wantOpen := range want {
 		got, err := d.login(user, password, schema).CanLogIn(d.Context())
 		d.must(err)
 		if got != wantOpen {
-			d.Errorf("password %q of %s opens: %v, want %v", password, user, got, wantOpen)
+			d.Errorf("password %q of %s is valid: %v, want %v", password, user, got, wantOpen)
 		}
 	}
 }
@@ -57,8 +57,8 @@ func newDBServer(t *testing.T, s *mariadbd.Server) dbServer {
 	return dbServer{t, net.JoinHostPort(s.Address, strconv.Itoa(mariadb.Port)), s.RootPassword}
 }
 
-// forEachServer runs a test with every version, and with the server that other tests play: what holds for the
-// real ones must hold for it.
+// forEachServer runs a test with every version, and with the simulated server of other tests, which
+// must behave the same.
 func forEachServer(t *testing.T, test func(dbServer)) {
 	t.Run("played", func(t *testing.T) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,7 +83,7 @@ func forEachServer(t *testing.T, test func(dbServer)) {
 	}
 }
 
-// oddPasswords are passwords of the kind that break what quotes them.
+// oddPasswords need quoting.
 var oddPasswords = []string{`it's`, `a"b`, `back\slash`, `dollar$HOME`, `per%cent_`, "`tick`", `; DROP TABLE x; --`, `ü€漢`, ` leading and trailing `, `'`, `\`, `\'`, strings.Repeat("x", 128)}
 
 func TestSetPasswords(t *testing.T) {
@@ -105,27 +105,29 @@ func TestSetPasswords(t *testing.T) {
 		}
 		for _, hashes := range [][]string{nil, {"no hash"}, {mariadb.Hash("a"), mariadb.Hash("b"), mariadb.Hash("c")}} {
 			if err := root.SetPasswords(d.Context(), user, hashes...); err == nil {
-				d.Errorf("%d hashes are taken: %q", len(hashes), hashes)
+				d.Errorf("%d hashes are accepted: %q", len(hashes), hashes)
 			}
 		}
 		d.expectLogins(user, user, map[string]bool{before: true})
 	})
 }
 
-// Root logs in from the pod itself, and from afar: both are one account to people.
+// TestRootPasswordOnAllHosts checks that the password of root is changed for all hosts: MariaDB has
+// one account per host.
 func TestRootPasswordOnAllHosts(t *testing.T) {
 	t.Parallel()
 	forEachServer(t, func(d dbServer) {
 		root := d.openRoot()
 		d.must(root.SetPasswords(d.Context(), session.Root, mariadb.Hash("next")))
 		d.expectLogins(session.Root, "mysql", map[string]bool{d.rootPassword: false, "next": true})
-		if err := root.SetPasswords(d.Context(), "nobody", mariadb.Hash("x")); err == nil || !strings.Contains(err.Error(), "account nobody does not exist") {
-			d.Errorf("the password of nobody is changed: %v", err)
+		if err := root.SetPasswords(d.Context(), "missing", mariadb.Hash("x")); err == nil || !strings.Contains(err.Error(), "account missing does not exist") {
+			d.Errorf("the password of a missing account is changed: %v", err)
 		}
 	})
 }
 
-// A schema is its account's alone, also where _ could stand for any letter.
+// TestSchemaIsolation checks that an account has no access to other schemas, even if its name
+// contains the wildcard _.
 func TestSchemaIsolation(t *testing.T) {
 	t.Parallel()
 	forEachServer(t, func(d dbServer) {
@@ -144,7 +146,7 @@ func TestVersion(t *testing.T) {
 		v, err := d.openRoot().Version(d.Context())
 		d.must(err)
 		if !strings.HasSuffix(d.Name(), "/"+v.Series()) && !strings.HasSuffix(d.Name(), "/played") || !v.HasPatch || !v.SupportsTwoPasswords() {
-			d.Errorf("%s says that it is %+v", d.Name(), v)
+			d.Errorf("%s reports version %+v", d.Name(), v)
 		}
 	})
 }
@@ -165,13 +167,13 @@ func TestErrorKinds(t *testing.T) {
 			in.Close()
 		}
 		if got := session.ErrorKindOf(err); got != want {
-			t.Errorf("%v is %q, want %q", err, got, want)
+			t.Errorf("%v has kind %q, want %q", err, got, want)
 		}
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%q took %s", want, took)
 		}
 		if err != nil && strings.Contains(err.Error(), l.Password) {
-			t.Errorf("the error has the password in it: %v", err)
+			t.Errorf("the error contains the password: %v", err)
 		}
 	}
 	root := d.login(session.Root, s.RootPassword, "")
@@ -181,7 +183,7 @@ func TestErrorKinds(t *testing.T) {
 	closedPort := root
 	closedPort.Address = net.JoinHostPort(s.Address, "1")
 	expectKind(session.Unreachable, closedPort)
-	d.openRoot() // one of ten and of the one for root
+	d.openRoot() // one of ten, and the one that is reserved for root
 	var all []*session.Session
 	for range 12 {
 		in, err := root.Open(t.Context())
@@ -202,7 +204,7 @@ func TestErrorKinds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := root.Open(ctx); session.ErrorKindOf(err) != session.Unreachable {
-		t.Errorf("a server that hangs is %q: %v", session.ErrorKindOf(err), err)
+		t.Errorf("a hanging server has kind %q: %v", session.ErrorKindOf(err), err)
 	}
 	s.Resume()
 }

@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 )
 
-// Events are events in the order of the log.
+// Events are events in log order.
 type Events []Event
 
-// Where keeps the events for which keep holds.
+// Where returns the events for which keep is true.
 func (es Events) Where(keep func(*Event) bool) Events {
 	var matching Events
 	for i := range es {
@@ -22,45 +22,44 @@ func (es Events) Where(keep func(*Event) bool) Events {
 	return matching
 }
 
-// Writes keeps the requests that could change something, see [Event.Write].
+// Writes returns the mutating requests, see [Event.IsWrite].
 func (es Events) Writes() Events { return es.Where((*Event).IsWrite) }
 
-// Reads keeps all other requests.
+// Reads returns all other requests.
 func (es Events) Reads() Events { return es.Where(func(e *Event) bool { return !e.IsWrite() }) }
 
-// By keeps the requests of these users.
+// By returns the requests of these users.
 func (es Events) By(users ...string) Events {
 	return es.Where(func(e *Event) bool { return slices.Contains(users, e.User.Username) })
 }
 
-// In keeps the requests about objects in these namespaces.
+// In returns the requests for objects in these namespaces.
 func (es Events) In(namespaces ...string) Events {
 	return es.Where(func(e *Event) bool {
 		return e.ObjectRef.Namespace != "" && slices.Contains(namespaces, e.ObjectRef.Namespace)
 	})
 }
 
-// Of keeps the requests about these resources, named as [Event.Resource] names them.
-// A name without a subresource includes its subresources: "pods" includes
-// "pods/status", but not the other way round.
+// Of returns the requests for these resources, named as in [Event.Resource]. A name without a subresource includes its
+// subresources: "pods" includes "pods/status", but not vice versa.
 func (es Events) Of(resources ...string) Events {
 	return es.Where(func(e *Event) bool {
 		return slices.Contains(resources, e.Resource()) || slices.Contains(resources, e.groupResource())
 	})
 }
 
-// Row says how often a user asked for one kind of thing.
+// Row is the number of requests of a user for a verb and resource.
 type Row struct {
 	User, Verb, Resource string
 
-	Accepted int // answered with a code below 400
-	Rejected int // all others
+	Accepted int // response code below 400
+	Rejected int // all other requests
 }
 
 // Table has one row per user, verb and resource, sorted by them.
 type Table []Row
 
-// Count counts requests. A watch that has begun counts like one that has ended, once.
+// Count counts requests. A watch counts once, whether it is open or closed.
 func (es Events) Count() Table {
 	ended := map[string]bool{}
 	for i := range es {
@@ -97,7 +96,7 @@ func (es Events) Count() Table {
 	return table
 }
 
-// Total adds up all rows.
+// Total returns the number of requests.
 func (t Table) Total() (accepted, rejected int) {
 	for _, row := range t {
 		accepted += row.Accepted
@@ -106,12 +105,10 @@ func (t Table) Total() (accepted, rejected int) {
 	return accepted, rejected
 }
 
-// String prints the table with aligned columns.
 func (t Table) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	write := func(user, resource, verb, accepted, rejected any) {
-		// Writing to memory does not fail.
 		_, _ = fmt.Fprintf(w, "%v\t%v\t%v\t%v\t%v\n", user, resource, verb, accepted, rejected)
 	}
 	write("USER", "RESOURCE", "VERB", "ACCEPTED", "REFUSED")

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// The stages of a request that the policy of our control planes lets through.
+// The stages of a request that the audit policy of the control plane includes.
 const (
-	StageStarted  = "ResponseStarted"  // of watches only: the answer has begun
-	StageComplete = "ResponseComplete" // the answer was sent
-	StagePanic    = "Panic"            // the API server gave up
+	StageStarted  = "ResponseStarted"  // watches only: the response has started
+	StageComplete = "ResponseComplete" // the response is complete
+	StagePanic    = "Panic"            // the request handler panicked
 
-	stageReceived = "RequestReceived" // of deletions only, and never shown as an event
+	stageReceived = "RequestReceived" // deletions only; never returned as an event
 )
 
 // Event is one line of the log: one stage of one request.
@@ -33,14 +33,13 @@ type Event struct {
 	Annotations    map[string]string `json:"annotations,omitempty"`
 }
 
-// User is who sent the request, as the API server authenticated it.
+// User is the authenticated user of a request.
 type User struct {
 	Username string   `json:"username"`
 	Groups   []string `json:"groups,omitempty"`
 }
 
-// ObjectRef names what the request was about. It is empty for requests that are not
-// about an object, such as /readyz.
+// ObjectRef is the object of a request. It is empty for requests without an object, such as /readyz.
 type ObjectRef struct {
 	Resource        string `json:"resource,omitempty"`
 	Namespace       string `json:"namespace,omitempty"`
@@ -52,15 +51,15 @@ type ObjectRef struct {
 	Subresource     string `json:"subresource,omitempty"`
 }
 
-// ResponseStatus is the part of the answer that every request has.
+// ResponseStatus is the status of a response.
 type ResponseStatus struct {
 	Code    int32  `json:"code"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// Resource names the kind of object as kubectl does, "deployments.apps/scale", or the
-// path of a request that is not about an object.
+// Resource returns the resource as kubectl names it, for example "deployments.apps/scale", or the path of a request
+// without an object.
 func (e *Event) Resource() string {
 	if e.ObjectRef.Resource == "" {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
@@ -80,14 +79,13 @@ func (e *Event) groupResource() string {
 	return e.ObjectRef.Resource + "." + e.ObjectRef.APIGroup
 }
 
-// Accepted says whether the API server did what it was asked.
+// Accepted reports whether the request succeeded.
 func (e *Event) Accepted() bool {
 	return e.ResponseStatus.Code > 0 && e.ResponseStatus.Code < 400
 }
 
-// IsWrite says whether the request could change what the API server stores. Questions
-// that are asked by a create, such as a SubjectAccessReview or a token, and dry runs
-// could not.
+// IsWrite reports whether a request can change stored objects. Dry runs and virtual resources that are read with a
+// create, such as a SubjectAccessReview or a token, are not writes.
 func (e *Event) IsWrite() bool {
 	switch e.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":

@@ -62,10 +62,10 @@ func TestCountByUser(t *testing.T) {
 	}
 	patch := events.By("anna").Where(func(e *audit.Event) bool { return e.Verb == "patch" })[0]
 	if got := string(patch.RequestObject); got != `{"data":{"a":"b"}}` {
-		t.Errorf("request of the patch is %s", got)
+		t.Errorf("patch request: got %s", got)
 	}
 	if patch.ObjectRef.Name != "cm-1" || len(patch.ResponseObject) == 0 {
-		t.Errorf("patch names %q with an answer of %d bytes", patch.ObjectRef.Name, len(patch.ResponseObject))
+		t.Errorf("patch: got name %q and a response of %d bytes", patch.ObjectRef.Name, len(patch.ResponseObject))
 	}
 }
 

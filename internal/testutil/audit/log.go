@@ -17,27 +17,27 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// markPrefix begins the URI of our own requests, which never show up as events.
+// markPrefix is the URI prefix of the package's own requests, which are never returned as events.
 const markPrefix = "/version?mark="
 
 const (
-	// markTimeout is generous: the line of an answered request is there already.
+	// markTimeout is generous: the line of an answered request already exists.
 	markTimeout = 10 * time.Second
-	// deletionTimeout is for API servers that were killed: they answer nothing any more.
+	// deletionTimeout limits the wait for responses of an API server that was killed.
 	deletionTimeout = 10 * time.Second
 )
 
-// Position is a place in the log, between two lines. The zero value is its beginning.
+// Position is an offset between two lines of the log. The zero value is the start.
 type Position int64
 
-// Log is the audit log of one API server. It holds no state: several tests may read
-// the same file, each from its own positions.
+// Log is the audit log of one API server. It has no state: several tests can read the same file from different
+// positions.
 type Log struct {
 	path      string
-	substring string // only lines with this text are events
+	substring string // only lines that contain it are parsed
 }
 
-// Open names the file to read, which has to exist.
+// Open opens an existing file.
 func Open(path string) (*Log, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
@@ -45,12 +45,11 @@ func Open(path string) (*Log, error) {
 	return &Log{path: path}, nil
 }
 
-// WithSubstring is the same log for one who only cares for lines with a text, for example the name
-// of a namespace: other lines are not even parsed.
+// WithSubstring returns the log restricted to lines that contain a text, for example a namespace. Other lines are not
+// parsed.
 func (l *Log) WithSubstring(text string) *Log { return &Log{path: l.path, substring: text} }
 
-// Mark returns a position that lies behind the lines of all requests that were
-// answered before the call.
+// Mark returns a position after the lines of all requests that were answered before the call.
 func (l *Log) Mark(ctx context.Context, cfg *rest.Config) (Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
@@ -73,8 +72,7 @@ func (l *Log) Mark(ctx context.Context, cfg *rest.Config) (Position, error) {
 	return end, nil
 }
 
-// Between returns the events between two positions. A negative end means all lines that
-// are complete.
+// Between returns the events between two positions. A negative end means all complete lines.
 func (l *Log) Between(from, to Position) (Events, error) {
 	var events Events
 	_, err := l.readLines(from, to, func(_ Position, line []byte) error {
@@ -94,8 +92,8 @@ func (l *Log) Between(from, to Position) (Events, error) {
 	return events, nil
 }
 
-// Since returns the events from a position up to now: it marks the log and reads up to
-// the mark, or up to the last answer to a deletion that was asked for before it.
+// Since returns the events from a position until now. It marks the log and reads up to the mark, or up to the last
+// response to a deletion that was requested before the mark.
 func (l *Log) Since(ctx context.Context, cfg *rest.Config, from Position) (Events, error) {
 	to, err := l.Mark(ctx, cfg)
 	if err != nil {
@@ -107,10 +105,9 @@ func (l *Log) Since(ctx context.Context, cfg *rest.Config, from Position) (Event
 	return l.Between(from, to)
 }
 
-// waitForDeletions returns the place behind the answers to all deletions that were received between
-// two positions, which is the second one if there is nothing to wait for. A deletion is seen by
-// everybody before it is answered: the API server then gives back the address of a Service,
-// which takes a busy machine more than half a second.
+// waitForDeletions returns the position after the responses to all deletions received between two positions, or the
+// second position if there are none. A deletion is visible before it is answered: the API server first releases the
+// address of a Service, which takes more than half a second on a busy machine.
 func (l *Log) waitForDeletions(ctx context.Context, from, to Position) (Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
 	defer cancel()
@@ -144,7 +141,7 @@ func (l *Log) size() (Position, error) {
 	return Position(info.Size()), nil
 }
 
-// errStopReading ends the search for a line.
+// errStopReading stops the search for a line.
 var errStopReading = errors.New("found")
 
 // waitFor returns the end of the line that contains text.
@@ -154,9 +151,8 @@ func (l *Log) waitFor(ctx context.Context, from Position, text string) (Position
 	})
 }
 
-// follow calls use for each line until it says that it has seen enough, and returns the end of
-// the last one. The file is asked again and again, because another process writes it: from may
-// even lie within a line.
+// follow calls visit for each line until it returns errStopReading, and returns the end of the last line. It polls the
+// file, because another process writes it; from may lie within a line.
 func (l *Log) follow(ctx context.Context, from Position, visit func(start Position, line []byte) (bool, error)) (Position, error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -183,9 +179,8 @@ func (l *Log) follow(ctx context.Context, from Position, visit func(start Positi
 	}
 }
 
-// readLines calls use for each complete line that begins in [from, to), or in all of the
-// file when to is negative, and returns the end of the last one. A last line without
-// its end is still being written: it stays for the next call.
+// readLines calls visit for each complete line that begins in [from, to), or in the whole file when to is negative, and
+// returns the end of the last one. An incomplete last line is left for the next call.
 func (l *Log) readLines(from, to Position, visit func(start Position, line []byte) error) (Position, error) {
 	f, err := os.Open(l.path)
 	if err != nil {
@@ -213,12 +208,11 @@ func (l *Log) readLines(from, to Position, visit func(start Position, line []byt
 	return from, nil
 }
 
-// eventStart begins every line.
+// eventStart is the start of every line.
 var eventStart = []byte(`{"kind":"Event","apiVersion":"audit.k8s.io/`)
 
-// parse reads one line. An API server that was killed leaves its last line without an
-// end, and the next one continues behind it: such a stump belongs to a request that
-// was never answered, and is dropped.
+// parse parses one line. An API server that was killed leaves an incomplete line to which the next one appends. Its
+// request was never answered, so it is dropped.
 func parse(line []byte) (Event, error) {
 	var e Event
 	err := json.Unmarshal(line, &e)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// auditLine is a line as kube-apiserver 1.36 writes it, shortened to one request.
+// auditLine returns a line in the format of kube-apiserver 1.36, reduced to the relevant fields.
 func auditLine(id, stage, verb, user, uri, ref string, code string) string {
 	return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"` + id +
 		`","stage":"` + stage + `","requestURI":"` + uri + `","verb":"` + verb +
@@ -67,7 +67,7 @@ func appendToLog(t *testing.T, l *Log, content string) Position {
 	return size
 }
 
-// eventIDs of the events between two positions: enough to say which lines were read.
+// eventIDs returns the IDs of the events between two positions.
 func eventIDs(t *testing.T, l *Log, from, to Position) string {
 	t.Helper()
 	events, err := l.Between(from, to)
@@ -83,7 +83,7 @@ func eventIDs(t *testing.T, l *Log, from, to Position) string {
 
 func TestOpenNeedsFile(t *testing.T) {
 	if _, err := Open(filepath.Join(t.TempDir(), "none.log")); err == nil {
-		t.Error("opened a log that does not exist")
+		t.Error("got no error for a log that does not exist")
 	}
 }
 
@@ -118,10 +118,10 @@ func TestBetween(t *testing.T) {
 		from, to Position
 		want     string
 	}{
-		"all":               {0, end, "1 2 3"},
-		"to the end":        {one, -1, "2 3"},
-		"without own marks": {one, two, "2"},
-		"nothing":           {two, two, ""},
+		"all":           {0, end, "1 2 3"},
+		"to the end":    {one, -1, "2 3"},
+		"without marks": {one, two, "2"},
+		"nothing":       {two, two, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -132,20 +132,20 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// A reader that comes while a line is being written must see it later, whole.
+// An incomplete line must be returned once it is complete.
 func TestPartialLineIsReadWhenComplete(t *testing.T) {
 	full := createLine("2", "two")
 	log := openLog(t, createLine("1", "one")+full[:len(full)/2])
 	if got := eventIDs(t, log, 0, -1); got != "1" {
-		t.Errorf("got events %q while the second line was half-written, want 1", got)
+		t.Errorf("got events %q while the second line was incomplete, want 1", got)
 	}
 	appendToLog(t, log, full[len(full)/2:])
 	if got := eventIDs(t, log, 0, -1); got != "1 2" {
-		t.Errorf("got events %q when the second line was there, want 1 2", got)
+		t.Errorf("got events %q after the second line was complete, want 1 2", got)
 	}
 }
 
-// The mark may be asked for while somebody else's line is half-written.
+// Mark can be called while another line is incomplete.
 func TestWaitForStartsInsideLine(t *testing.T) {
 	full := createLine("1", "one")
 	log := openLog(t, full[:20])
@@ -161,7 +161,7 @@ func TestWaitForStartsInsideLine(t *testing.T) {
 	}
 }
 
-// Everybody sees that an object is gone before who deleted it is told.
+// A deletion is visible before its response.
 func TestWaitForDeletions(t *testing.T) {
 	received := deleteLine("1", stageReceived)
 	response := deleteLine("1", StageComplete)
@@ -169,11 +169,11 @@ func TestWaitForDeletions(t *testing.T) {
 		before, after string // the mark
 		want          string
 	}{
-		"answered behind the mark":                  {received, createLine("2", "two") + response + createLine("3", "three"), "2 1"},
-		"answered before it":                        {received + response, createLine("2", "two"), "1"},
-		"asked for behind it":                       {createLine("2", "two"), received, "2"},
-		"asked for while another one is waited for": {received, deleteLine("4", stageReceived) + response, "1"},
-		"of somebody else":                          {strings.ReplaceAll(received, "shop", "garden"), "", ""},
+		"answered after the mark":             {received, createLine("2", "two") + response + createLine("3", "three"), "2 1"},
+		"answered before the mark":            {received + response, createLine("2", "two"), "1"},
+		"requested after the mark":            {createLine("2", "two"), received, "2"},
+		"requested while waiting for another": {received, deleteLine("4", stageReceived) + response, "1"},
+		"in another namespace":                {strings.ReplaceAll(received, "shop", "garden"), "", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestWaitForDeletions(t *testing.T) {
 	}
 }
 
-// An API server that was killed answers nothing any more, and the test has to go on.
+// An API server that was killed never answers; the test must not hang.
 func TestWaitForDeletionsTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := openLog(t, "")
@@ -221,7 +221,7 @@ func TestTruncatedLines(t *testing.T) {
 	}{
 		"killed while writing, then restarted": {full[:200] + createLine("3", "three"), "3", ""},
 		"killed twice":                         {full[:200] + full[:90] + createLine("3", "three"), "3", ""},
-		"no event at all":                      {createLine("1", "one") + "rotated\n", "", "line at byte"},
+		"not an event":                         {createLine("1", "one") + "rotated\n", "", "line at byte"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

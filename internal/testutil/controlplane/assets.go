@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 )
 
-// AssetsEnv names the folder of the binaries. It is the variable that envtest and
-// setup-envtest use, so an existing setup keeps working.
+// AssetsEnv is the environment variable with the directory of the binaries, the same as that of envtest and
+// setup-envtest.
 const AssetsEnv = "KUBEBUILDER_ASSETS"
 
-// Assets returns the folder that holds etcd, kube-apiserver and the others: the one
-// in KUBEBUILDER_ASSETS, else bin/k8s of the repository that the caller stands in.
+// Assets returns the directory of the binaries: KUBEBUILDER_ASSETS or bin/k8s of the repository.
 func Assets() (string, error) {
 	if dir := os.Getenv(AssetsEnv); dir != "" {
 		return dir, nil

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// SharedEnv names the directory of a running control plane that several test packages share.
+	// SharedEnv is the environment variable with the directory of a control plane that several test packages share.
 	SharedEnv       = "HOLDFAST_SHARED_PLANE"
 	adminKubeconfig = "admin.kubeconfig"
 )
 
-// Share lets other processes [Attach] to the control plane through its directory.
+// Share allows other processes to [Attach] to the control plane through its directory.
 func (p *Plane) Share() error {
 	return p.WriteKubeconfig(adminKubeconfig, p.Config.Host, "admin", "system:masters")
 }
 
-// Attach returns the control plane that another process shares in dir. Its processes belong to
-// that one: they are nil here, and Stop leaves them running.
+// Attach returns the control plane that another process shares in dir. Its processes are nil here, and Stop leaves them
+// running.
 func Attach(dir string) (*Plane, error) {
 	p := &Plane{Options: Options{Dir: dir, Audit: true}, releasePorts: func() {}}
 	var err error

@@ -22,32 +22,32 @@ import (
 //go:embed audit-policy.yaml
 var auditPolicy []byte
 
-// stopGrace is how long each process may take to end by itself.
+// stopGrace is the time for each process to terminate.
 const stopGrace = 10 * time.Second
 
-// Options says what to run and where. The zero value runs etcd, API server and
-// controller-manager on free ports of loopback, in a temporary folder.
+// Options configure a control plane. The zero value runs etcd, API server and controller-manager on free loopback ports,
+// in a temporary directory.
 type Options struct {
-	// Assets is the folder of the binaries; empty means [Assets].
+	// Assets is the directory of the binaries; empty means [Assets].
 	Assets string
-	// Dir holds data, certificates and logs and stays after Stop; empty means a
-	// temporary folder that Stop removes.
+	// Dir is the directory for data, certificates and logs, which is kept after Stop; empty means a temporary directory
+	// that Stop removes.
 	Dir string
-	// PortBase is the port of the API server, followed by two of etcd; 0 means free ones,
-	// which no other control plane of this machine gets.
+	// PortBase is the port of the API server, followed by two ports of etcd; 0 means free ports that no other control
+	// plane of this machine uses.
 	PortBase int
-	// Address, if set, is advertised to nodes and pods, and the API server listens on
-	// all addresses. For use inside a network namespace of one's own.
+	// Address, if set, is advertised to nodes and pods, and the API server listens on all addresses. For use in a
+	// separate network namespace.
 	Address string
-	// ServiceRange is where Services get their addresses from; empty means 10.96.0.0/12.
+	// ServiceRange is the address range of Services; empty means 10.96.0.0/12.
 	ServiceRange string
-	// NoControllerManager leaves it out: no garbage collection, no Deployment status.
+	// NoControllerManager omits the controller-manager: no garbage collection, no Deployment status.
 	NoControllerManager bool
-	// Scheduler runs kube-scheduler too.
+	// Scheduler runs kube-scheduler, too.
 	Scheduler bool
 	// Audit writes every request to AuditLog, with the bodies of writes.
 	Audit bool
-	// Fsync makes etcd as durable, and as slow, as in production.
+	// Fsync makes etcd durable, and slow, as in production.
 	Fsync bool
 	// ExtraArgs are appended to the arguments of a process, by its name.
 	ExtraArgs map[string][]string
@@ -55,32 +55,31 @@ type Options struct {
 
 func (o *Options) path(name string) string { return filepath.Join(o.Dir, name) }
 
-// AuditLog is the file the API server writes when Audit is set.
+// AuditLog returns the path of the audit log.
 func (o *Options) AuditLog() string { return o.path("audit.log") }
 
 // Plane is a running control plane.
 type Plane struct {
 	Options
 
-	// Config is the access of an administrator.
+	// Config has administrator access.
 	Config *rest.Config
 
 	Etcd, APIServer              *Process
-	ControllerManager, Scheduler *Process // nil when not asked for
+	ControllerManager, Scheduler *Process // nil if not enabled
 
 	EtcdURL string
 
-	// KeepDir leaves a temporary folder, with the logs in it, where it is.
+	// KeepDir keeps a temporary directory and its logs.
 	KeepDir bool
 
 	ca             *authority
 	dirIsTemporary bool
-	releasePorts   func() // gives the ports back
+	releasePorts   func() // releases the port locks
 }
 
-// Start starts a control plane and returns when it can take work: the API server is
-// ready and, if there is a controller-manager, the first ServiceAccount exists, so
-// that pods can be created.
+// Start starts a control plane and returns when it is usable: the API server is ready and, with a controller-manager,
+// the default ServiceAccount exists, so that pods can be created.
 func Start(ctx context.Context, o Options) (_ *Plane, err error) {
 	p := &Plane{Options: o, releasePorts: func() {}}
 	defer func() {
@@ -91,8 +90,8 @@ func Start(ctx context.Context, o Options) (_ *Plane, err error) {
 	if err := p.prepare(); err != nil {
 		return nil, fmt.Errorf("prepare control plane: %w", err)
 	}
-	p.KeepDir = true // the error will name the logs
-	// The API server connects to etcd until it answers: no need to wait in between.
+	p.KeepDir = true // the error refers to the logs
+	// The API server retries until etcd is reachable: no need to wait in between.
 	if err := errors.Join(p.Etcd.Start(), p.APIServer.Start()); err != nil {
 		return nil, err
 	}
@@ -207,7 +206,7 @@ func (p *Plane) newProcess(name string, args []string) (*Process, error) {
 	return &Process{Name: name, Path: path, Args: args, Log: p.path("log/" + name + ".log")}, nil
 }
 
-// WaitReady returns when the API server says that it is ready, or says why it ended.
+// WaitReady waits until the API server is ready, or returns why it exited.
 func (p *Plane) WaitReady(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(p.Config)
 	if err != nil {
@@ -229,7 +228,7 @@ func (p *Plane) waitServiceAccount(ctx context.Context) error {
 	})
 }
 
-// poll asks until ok, the context ends, or a process we depend on has ended.
+// poll polls until done, the context ends, or a required process has exited.
 func (p *Plane) poll(ctx context.Context, what string, done func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -253,7 +252,7 @@ func (p *Plane) poll(ctx context.Context, what string, done func(context.Context
 	}
 }
 
-// ConfigFor returns the access of a user with the given groups, by certificate.
+// ConfigFor returns the access of a user with these groups, by certificate.
 func (p *Plane) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	return p.configFor(p.Config.Host, user, groups...)
 }
@@ -265,14 +264,14 @@ func (p *Plane) configFor(host, user string, groups ...string) (*rest.Config, er
 	}
 	return &rest.Config{
 		Host: host,
-		QPS:  -1, // the API server limits, not the client
+		QPS:  -1, // no client-side rate limit
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData: p.ca.pem(), CertData: cert, KeyData: key,
 		},
 	}, nil
 }
 
-// WriteKubeconfig writes the access of a user to a file below Dir.
+// WriteKubeconfig writes a kubeconfig of a user to a file below Dir.
 func (p *Plane) WriteKubeconfig(name, host, user string, groups ...string) error {
 	c, err := p.configFor(host, user, groups...)
 	if err != nil {
@@ -281,7 +280,7 @@ func (p *Plane) WriteKubeconfig(name, host, user string, groups ...string) error
 	return clientcmd.WriteToFile(Kubeconfig(c), p.path(name))
 }
 
-// Kubeconfig returns c in the form that kubectl reads.
+// Kubeconfig converts c to a kubeconfig.
 func Kubeconfig(c *rest.Config) clientcmdapi.Config {
 	const name = "holdfast-test"
 	k := clientcmdapi.NewConfig()
@@ -292,14 +291,14 @@ func Kubeconfig(c *rest.Config) clientcmdapi.Config {
 	return *k
 }
 
-// InstallCRDs applies the CRDs found in paths and waits until they are served.
+// InstallCRDs applies the CRDs in paths and waits until they are served.
 func (p *Plane) InstallCRDs(paths ...string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return envtest.InstallCRDs(p.Config, envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true})
 }
 
-// Stop ends all processes, and removes the folder if it was a temporary one.
+// Stop stops all processes and removes a temporary directory.
 func (p *Plane) Stop() error {
-	// Clients first, etcd last: nobody then waits for a server that is gone.
+	// Clients first, etcd last, so that no client waits for a stopped server.
 	err := stopAll(p.Scheduler, p.ControllerManager)
 	err = errors.Join(err, stopAll(p.APIServer), stopAll(p.Etcd))
 	p.releasePorts()

@@ -14,13 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// childEnv makes the test binary play a test that starts a control plane and hangs.
+// childEnv makes the test binary start a control plane and hang.
 const childEnv = "CONTROLPLANE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -46,13 +47,13 @@ func TestProcessesCanBeKilledAndRestarted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if process.Pid() != 0 {
-			t.Errorf("%s has a pid although it was killed", process.Name)
+			t.Errorf("%s: got a PID after Kill", process.Name)
 		}
 		if err := process.Start(); err != nil {
 			t.Fatal(err)
 		}
 		if process.Pid() == old {
-			t.Errorf("%s has its old pid", process.Name)
+			t.Errorf("%s: got the old PID after a restart", process.Name)
 		}
 		if err := p.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
@@ -71,7 +72,7 @@ func TestUsersAreAuthorizedByRBAC(t *testing.T) {
 	}
 	_, err = kubernetes.NewForConfigOrDie(config).CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `"alice"`) {
-		t.Errorf("alice must be known and refused, got %v", err)
+		t.Errorf("got %v, want alice to be authenticated but forbidden", err)
 	}
 }
 
@@ -84,7 +85,7 @@ func TestStartReportsFailure(t *testing.T) {
 		Dir: dir, ExtraArgs: map[string][]string{"kube-apiserver": {"--no-such-flag"}},
 	})
 	if err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") || !strings.Contains(err.Error(), "kube-apiserver.log") {
-		t.Errorf("the error must quote the log and name it, got: %v", err)
+		t.Errorf("got %v, want an error with the end and the path of the log", err)
 	}
 	assertNoProcesses(t, dir)
 }
@@ -106,12 +107,13 @@ func TestProcessesEndWithTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pids []string
-	for deadline := time.Now().Add(time.Minute); len(pids) == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	_ = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		content, _ := os.ReadFile(ready)
 		pids = strings.Fields(string(content))
-	}
+		return len(pids) > 0, nil
+	})
 	if len(pids) != 3 {
-		t.Fatalf("the child started processes %v, want 3", pids)
+		t.Fatalf("got processes %v of the child, want 3", pids)
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -122,15 +124,14 @@ func TestProcessesEndWithTest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(10 * time.Second); isRunning(pid); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("process %d outlived the test that started it", pid)
-			}
+		ended := func(context.Context) (bool, error) { return !isRunning(pid), nil }
+		if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 10*time.Second, true, ended); err != nil {
+			t.Fatalf("process %d still runs after its test ended", pid)
 		}
 	}
 }
 
-// runChild starts a control plane, writes its pids to file and waits to be killed.
+// runChild starts a control plane, writes its PIDs to a file and waits to be killed.
 func runChild(file string) {
 	p, err := controlplane.Start(context.Background(), controlplane.Options{Dir: filepath.Join(filepath.Dir(file), "plane")})
 	if err != nil {
@@ -151,7 +152,7 @@ func isRunning(pid int) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ") && syscall.Kill(pid, 0) == nil
 }
 
-// assertNoProcesses finds processes that were started with a path below dir.
+// assertNoProcesses fails if processes with a path below dir are running.
 func assertNoProcesses(t *testing.T, dir string) {
 	t.Helper()
 	if out, err := exec.Command("pgrep", "--full", "--list-full", dir).Output(); err == nil {

@@ -1,16 +1,13 @@
 // Package controlplane runs a real Kubernetes control plane as child processes:
 // etcd, kube-apiserver, kube-controller-manager and, on request, kube-scheduler.
 //
-// Tests start one in about five seconds, several run side by side, and the test
-// cluster (test/cluster) builds its node on the same code, so there is one place
-// that knows the flags. The binaries come from a folder that `make assets` fills.
+// A control plane starts in about five seconds, and several can run in parallel. The test cluster (test/cluster) uses
+// the same code for its node, so that the flags are defined in one place. `make assets` provides the binaries.
 //
-// controller-runtime's envtest has types for two of the four processes. They are
-// not used here because they cannot name further addresses in the serving
-// certificate, forget their certificate authority when they stop, and leave their
-// processes behind when a test is killed. envtest's CRD installer does fit: see
-// [Plane.InstallCRDs].
+// It does not use the control plane of controller-runtime's envtest, which cannot add addresses to the serving
+// certificate, discards its certificate authority on stop, and leaves processes running when a test is killed. Only
+// envtest's CRD installer is used: see [Plane.InstallCRDs].
 //
-// Safety rule: every process dies with the one that started it, and Stop ends
-// exactly the processes this package started, by pid.
+// Safety rule: every process is killed with the process that started it, and Stop stops only processes of this package,
+// by PID.
 package controlplane

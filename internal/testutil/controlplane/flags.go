@@ -42,13 +42,13 @@ func (o *Options) apiServerArgs(p ports, pki string) []string {
 		"--service-cluster-ip-range=" + o.ServiceRange,
 		"--authorization-mode=Node,RBAC",
 		"--allow-privileged=true",
-		// Off by default upstream, on in OpenShift: an operator that may not set
-		// blockOwnerDeletion must fail here, not at a user's.
+		// Off by default in Kubernetes, on in OpenShift: tests must detect a missing permission to set
+		// blockOwnerDeletion.
 		"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
 	}
 	if o.Address == "" {
-		// Nobody can reach the kubernetes Service here, and the API server refuses
-		// to advertise loopback: name a documentation address, publish none.
+		// The kubernetes Service is not reachable here, and the API server rejects a loopback address: advertise a
+		// documentation address and publish no endpoint.
 		args = append(args, "--advertise-address=192.0.2.1", "--endpoint-reconciler-type=none")
 	} else {
 		args = append(args, "--advertise-address="+o.Address)
@@ -57,7 +57,7 @@ func (o *Options) apiServerArgs(p ports, pki string) []string {
 		args = append(args,
 			"--audit-policy-file="+o.path("audit-policy.yaml"),
 			"--audit-log-path="+o.AuditLog(),
-			"--audit-log-maxsize=1000000", // megabytes; a rotated log would lose its beginning
+			"--audit-log-maxsize=1000000", // megabytes; rotation would lose the start of the log
 		)
 	}
 	return append(args, o.ExtraArgs["kube-apiserver"]...)
@@ -71,8 +71,8 @@ func (o *Options) controllerManagerArgs(pki string) []string {
 		"--use-service-account-credentials=true",
 		"--leader-elect=false",
 		"--secure-port=0",
-		// The default of 20 per second makes the first ServiceAccount wait 5 s on a
-		// busy machine, and 100 Deployments a minute.
+		// With the default of 20 per second the first ServiceAccount takes 5 s on a busy machine, and 100 Deployments
+		// take a minute.
 		"--kube-api-qps=300",
 		"--kube-api-burst=500",
 	}, o.ExtraArgs["kube-controller-manager"]...)
@@ -88,8 +88,8 @@ func (o *Options) schedulerArgs() []string {
 	}, o.ExtraArgs["kube-scheduler"]...)
 }
 
-// servingHosts lists what the API server's certificate must name: loopback for us,
-// the advertised address for the node, the first Service address for pods.
+// servingHosts returns the hosts in the API server's certificate: loopback for tests, the advertised address for the
+// node, the first Service address for pods.
 func (o *Options) servingHosts() ([]string, error) {
 	prefix, err := netip.ParsePrefix(o.ServiceRange)
 	if err != nil {
@@ -109,7 +109,7 @@ func (o *Options) bindAddress() string {
 	if o.Address == "" {
 		return "127.0.0.1"
 	}
-	return "0.0.0.0" // in the node's own network namespace
+	return "0.0.0.0" // in the network namespace of the node
 }
 
 func loopbackAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

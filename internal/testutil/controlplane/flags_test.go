@@ -10,7 +10,7 @@ import (
 func TestServingHosts(t *testing.T) {
 	cases := map[string]struct {
 		options Options
-		want    []string // beside the names that are always there
+		want    []string // in addition to the default names
 	}{
 		"loopback only":    {Options{ServiceRange: "10.96.0.0/12"}, []string{"127.0.0.1", "localhost", "10.96.0.1"}},
 		"with an address":  {Options{ServiceRange: "10.0.0.0/24", Address: "10.88.0.1"}, []string{"127.0.0.1", "localhost", "10.0.0.1", "10.88.0.1"}},
@@ -29,7 +29,7 @@ func TestServingHosts(t *testing.T) {
 		})
 	}
 	if _, err := (&Options{ServiceRange: "10.96.0.0"}).servingHosts(); err == nil {
-		t.Error("a range without a length must be refused")
+		t.Error("got no error for a range without a prefix length")
 	}
 }
 
@@ -44,14 +44,14 @@ func TestArguments(t *testing.T) {
 		args           func(*Options) []string
 		want, unwanted string
 	}{
-		"etcd is fast by default":          {args: func(o *Options) []string { return o.etcdArgs(p) }, want: "--unsafe-no-fsync"},
-		"etcd can be durable":              {change: func(o *Options) { o.Fsync = true }, args: func(o *Options) []string { return o.etcdArgs(p) }, unwanted: "--unsafe-no-fsync"},
-		"extra arguments reach etcd":       {args: func(o *Options) []string { return o.etcdArgs(p) }, want: "--quota-backend-bytes=1"},
-		"extra arguments reach the server": {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--etcd-compaction-interval=0"},
-		"loopback is not advertised":       {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--endpoint-reconciler-type=none"},
-		"an address is advertised":         {change: func(o *Options) { o.Address = "10.88.0.1" }, args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--advertise-address=10.88.0.1", unwanted: "--endpoint-reconciler-type=none"},
-		"no audit unless asked":            {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, unwanted: "--audit-log-path=/d/audit.log"},
-		"audit":                            {change: func(o *Options) { o.Audit = true }, args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--audit-log-path=/d/audit.log"},
+		"etcd is fast by default":             {args: func(o *Options) []string { return o.etcdArgs(p) }, want: "--unsafe-no-fsync"},
+		"etcd is durable with Fsync":          {change: func(o *Options) { o.Fsync = true }, args: func(o *Options) []string { return o.etcdArgs(p) }, unwanted: "--unsafe-no-fsync"},
+		"etcd gets extra arguments":           {args: func(o *Options) []string { return o.etcdArgs(p) }, want: "--quota-backend-bytes=1"},
+		"the API server gets extra arguments": {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--etcd-compaction-interval=0"},
+		"loopback is not advertised":          {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--endpoint-reconciler-type=none"},
+		"an address is advertised":            {change: func(o *Options) { o.Address = "10.88.0.1" }, args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--advertise-address=10.88.0.1", unwanted: "--endpoint-reconciler-type=none"},
+		"no audit log by default":             {args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, unwanted: "--audit-log-path=/d/audit.log"},
+		"audit":                               {change: func(o *Options) { o.Audit = true }, args: func(o *Options) []string { return o.apiServerArgs(p, "/pki") }, want: "--audit-log-path=/d/audit.log"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -19,9 +19,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// authority is the one certificate authority of a control plane: it signs the
-// serving certificate and every client certificate. It lives on disk, so that a
-// control plane started again on the same folder keeps its users and its tokens.
+// authority is the certificate authority of a control plane: it signs the serving certificate and all client
+// certificates. It is stored on disk, so that a restarted control plane keeps its users and tokens.
 type authority struct {
 	dir  string
 	cert *x509.Certificate
@@ -30,8 +29,7 @@ type authority struct {
 
 const certLifetime = 365 * 24 * time.Hour
 
-// openAuthority loads the authority in dir, or makes one together with the key that
-// signs service account tokens.
+// openAuthority loads the authority in dir, or creates one with the key that signs ServiceAccount tokens.
 func openAuthority(dir string) (*authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -85,19 +83,18 @@ func (a *authority) create() error {
 	if err := certutil.WriteCert(a.path("ca.crt"), a.pem()); err != nil {
 		return err
 	}
-	return writeKey(a.path("ca.key"), key) // last: its presence means that all is there
+	return writeKey(a.path("ca.key"), key) // last: its presence means that all files exist
 }
 
 func (a *authority) pem() []byte {
 	pem, err := certutil.EncodeCertificates(a.cert)
 	if err != nil {
-		panic(err) // encoding a parsed certificate writes to memory only
+		panic(err) // encoding a parsed certificate cannot fail
 	}
 	return pem
 }
 
-// issueServingCert writes a certificate for the API server that names hosts (addresses or
-// DNS names).
+// issueServingCert writes a certificate of the API server for hosts (addresses or DNS names).
 func (a *authority) issueServingCert(name string, hosts []string) error {
 	t := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -117,7 +114,7 @@ func (a *authority) issueServingCert(name string, hosts []string) error {
 	return a.write(name, cert, key)
 }
 
-// issueClientCert returns certificate and key, as PEM, of a user with the given groups.
+// issueClientCert returns the certificate and key, as PEM, of a user with these groups.
 func (a *authority) issueClientCert(user string, groups ...string) (cert, key []byte, err error) {
 	return a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},

@@ -11,21 +11,19 @@ import (
 	"syscall"
 )
 
-// ports of one control plane. The controller-manager and the scheduler serve
-// nothing: their health shows in what they do.
+// ports are the ports of one control plane. The controller-manager and the scheduler serve none: tests see their effect.
 type ports struct {
 	api, etcd, etcdPeer int
 }
 
-// Free ports come from below the range that the kernel takes ports of outgoing
-// connections from: there, a client could get ours between choosing and listening.
+// Free ports are below the ephemeral port range of the kernel, so that no outgoing connection takes one before the
+// server listens.
 const (
 	firstPort = 20000
 	lastPort  = 32000
 )
 
-// choosePorts takes three ports from the base, or free ones that are ours until
-// release is called.
+// choosePorts returns three ports from base, or free ports that are reserved until release is called.
 func choosePorts(base int) (_ ports, release func(), err error) {
 	if base != 0 {
 		return ports{api: base, etcd: base + 1, etcdPeer: base + 2}, func() {}, nil
@@ -33,7 +31,7 @@ func choosePorts(base int) (_ ports, release func(), err error) {
 	var locks []*os.File
 	release = func() {
 		for _, c := range locks {
-			_ = c.Close() // gives up the lock
+			_ = c.Close() // releases the lock
 		}
 	}
 	var free [3]int
@@ -48,11 +46,10 @@ func choosePorts(base int) (_ ports, release func(), err error) {
 	return ports{api: free[0], etcd: free[1], etcdPeer: free[2]}, release, nil
 }
 
-// reservePort finds a port that nobody listens on and that no other control plane has
-// chosen. The claim is a file lock: the kernel drops it with the process.
+// reservePort returns a port without a listener that no other control plane has reserved. The reservation is a file
+// lock, which the kernel releases with the process.
 func reservePort() (int, *os.File, error) {
-	// One folder per user: nobody can lock in the folder of another one, and who
-	// listens already is seen below.
+	// One directory per user: users cannot lock files of other users. Ports in use are detected below.
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("holdfast-ports-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, nil, err
@@ -61,7 +58,7 @@ func reservePort() (int, *os.File, error) {
 		port := firstPort + rand.IntN(lastPort-firstPort)
 		lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
-			return 0, nil, fmt.Errorf("claim a port: %w", err)
+			return 0, nil, fmt.Errorf("reserve a port: %w", err)
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			if l, err := net.Listen("tcp", loopbackAddress(port)); err == nil {
@@ -70,5 +67,5 @@ func reservePort() (int, *os.File, error) {
 		}
 		_ = lock.Close()
 	}
-	return 0, nil, errors.New("find a free port: all tried are taken")
+	return 0, nil, errors.New("find a free port: all candidates are in use")
 }

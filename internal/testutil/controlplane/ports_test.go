@@ -18,7 +18,7 @@ func TestChoosePorts(t *testing.T) {
 		defer release()
 		for _, port := range []int{got.api, got.etcd, got.etcdPeer} {
 			if seen[port] || port < firstPort || port >= lastPort {
-				t.Fatalf("port %d is given out twice or out of range", port)
+				t.Fatalf("port %d is a duplicate or out of range", port)
 			}
 			seen[port] = true
 		}

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Process is one child process with its log file. It can be started again after it
-// ended, with the same arguments: that is how tests crash a part and bring it back.
+// Process is a child process with a log file. It can be restarted with the same arguments, so that tests can crash and
+// restart components.
 type Process struct {
 	Name string
 	Path string
 	Args []string
-	Env  []string // added to the environment of this process
-	Log  string   // file that stdout and stderr are appended to
+	Env  []string // added to the environment
+	Log  string   // file for stdout and stderr, appended
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -27,7 +27,7 @@ type Process struct {
 	err  error
 }
 
-// Start starts the process and returns once it runs.
+// Start starts the process without waiting until it is ready.
 func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,8 +45,8 @@ func (p *Process) Start() error {
 
 	started, done := make(chan error, 1), make(chan struct{})
 	go func() {
-		// The kernel sends the death signal when the thread that forked ends, not
-		// the process: this thread must live exactly as long as the child.
+		// The kernel sends the parent-death signal when the forking thread exits, not the process: keep the thread for
+		// the lifetime of the child.
 		runtime.LockOSThread()
 		defer close(done)
 		defer func() { _ = log.Close() }()
@@ -63,7 +63,7 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Pid returns the process id, or 0 when the process does not run.
+// Pid returns the process ID, or 0 if the process is not running.
 func (p *Process) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +73,7 @@ func (p *Process) Pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Signal sends sig to the process; os.ErrProcessDone says that it does not run.
+// Signal sends sig to the process; os.ErrProcessDone means that it is not running.
 func (p *Process) Signal(sig os.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,8 +83,8 @@ func (p *Process) Signal(sig os.Signal) error {
 	return p.cmd.Process.Signal(sig)
 }
 
-// Exited is closed when the process that was started last has ended. It is nil, and so
-// blocks for ever, for a process that is not there or was never started.
+// Exited returns a channel that is closed when the process exits. It is nil, and blocks forever, if the process is not
+// running.
 func (p *Process) Exited() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -94,8 +94,7 @@ func (p *Process) Exited() <-chan struct{} {
 	return p.done
 }
 
-// Stop asks the process to end and kills it after grace. Stopping what does not run
-// is fine.
+// Stop terminates the process and kills it after grace. Stopping a stopped process is not an error.
 func (p *Process) Stop(grace time.Duration) error {
 	done := p.Exited()
 	switch err := p.Signal(syscall.SIGTERM); {
@@ -112,7 +111,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	}
 }
 
-// Kill ends the process at once and waits until it is gone.
+// Kill kills the process and waits until it has exited.
 func (p *Process) Kill() error {
 	done := p.Exited()
 	switch err := p.Signal(syscall.SIGKILL); {
@@ -125,7 +124,7 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Failure describes why a process that should run has ended, with the end of its log.
+// Failure returns why a process has exited, with the end of its log.
 func (p *Process) Failure() error {
 	reason := "exit status 0"
 	if p.err != nil {
@@ -133,13 +132,13 @@ func (p *Process) Failure() error {
 	}
 	log, err := os.ReadFile(p.Log)
 	if err != nil {
-		return fmt.Errorf("%s ended (%s); its log: %w", p.Name, reason, err)
+		return fmt.Errorf("%s exited (%s); read its log: %w", p.Name, reason, err)
 	}
 	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
 	if len(lines) > 8 {
 		lines = lines[len(lines)-8:]
 	}
-	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.Name, reason, p.Log, bytes.Join(lines, []byte("\n")))
+	return fmt.Errorf("%s exited (%s); end of %s:\n%s", p.Name, reason, p.Log, bytes.Join(lines, []byte("\n")))
 }
 
 func (p *Process) running() bool {

@@ -4,8 +4,7 @@ package controlplane
 
 import "syscall"
 
-// diesWithParent does what it can: without a death signal, processes of a killed
-// test stay behind on these systems.
+// diesWithParent cannot set a parent-death signal: processes of a killed test keep running on these systems.
 func diesWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -1,5 +1,5 @@
-// Package gatewayapi finds the CRDs of the Gateway API, for tests that write HTTPRoutes: the
-// real ones, with their defaults and rules. Nothing of it is compiled in.
+// Package gatewayapi provides the CRDs of the Gateway API for tests that write HTTPRoutes. They are downloaded, not
+// compiled in.
 package gatewayapi
 
 import (
@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// gatewayModule has the CRDs in it.
+// gatewayModule is the module with the CRDs.
 const gatewayModule = "sigs.k8s.io/gateway-api@v1.4.1"
 
 // HTTPRouteCRD returns the path of the CRD of HTTPRoutes.
 func HTTPRouteCRD(t testing.TB) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", gatewayModule)
-	cmd.Dir = t.TempDir() // outside of every module: it is no dependency of one
+	cmd.Dir = t.TempDir() // outside of every module, so that it is not added as a dependency
 	out, err := cmd.Output()
 	var found struct{ Dir, Error string }
 	if jsonErr := json.Unmarshal(out, &found); jsonErr != nil || found.Dir == "" {

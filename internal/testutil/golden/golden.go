@@ -1,4 +1,4 @@
-// Package golden compares with what was once looked at and found good.
+// Package golden compares output with golden files.
 package golden
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Update says whether what there is now is to be the new golden file.
+// Update rewrites the golden files instead of comparing.
 var Update = flag.Bool("update", false, "rewrite the golden files")
 
-// Check compares with a file of testdata.
+// Check compares with a file in testdata.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
 	CheckFile(t, filepath.Join("testdata", name), got)
 }
 
-// progressLines is what the plugin says while people wait for it.
+// progressLines matches the progress output of the plugin.
 var progressLines = regexp.MustCompile(`(?m)^.* \(\w+\) \.\.\.\n`)
 
-// StripProgress is what the plugin says however slow the machine is.
+// StripProgress removes progress output, which depends on the speed of the machine.
 func StripProgress(output string) string {
 	return progressLines.ReplaceAllString(output, "")
 }
@@ -44,6 +44,6 @@ func CheckFile(t testing.TB, file, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got); if it is meant, the same go test with -update writes it:\n%s", file, diff)
+		t.Errorf("%s (-want +got); if the change is intended, run the same go test with -update:\n%s", file, diff)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// StartFakeKubelet makes the node one whose kubelet has logs: for each request of the API server,
-// logs writes what a container of a pod has written. A real kubelet is in the journeys.
+// StartFakeKubelet serves container logs for the node: for each request of the API server, writeLogs writes the log of a
+// container. End-to-end tests use a real kubelet.
 func (w *World) StartFakeKubelet(writeLogs func(out http.ResponseWriter, r *http.Request, pod, container string)) *httptest.Server {
 	w.Helper()
 	kubelet := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// World is what one story plays in: a namespace of its own.
+// World is the namespace of one test.
 type World struct {
 	*testing.T
 	*gomega.WithT
@@ -33,7 +33,7 @@ type World struct {
 	NS string
 }
 
-// NewWorld returns a new one.
+// NewWorld creates a namespace for one story.
 func (s *Harness) NewWorld(t *testing.T) *World {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -49,21 +49,21 @@ func (s *Harness) NewWorld(t *testing.T) *World {
 	return &World{T: t, WithT: newGomega(t), Client: c, Harness: s, NS: testutil.Namespace(t, s.Plane.Config)}
 }
 
-// newGomega waits without keeping the API server busy: dozens of stories wait at the same time.
+// newGomega polls slowly, because dozens of tests wait at the same time.
 func newGomega(t *testing.T) *gomega.WithT {
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	return g
 }
 
-// ForTest is the same world for another test.
+// ForTest returns the same namespace for another test.
 func (w *World) ForTest(t *testing.T) *World {
 	clone := *w
 	clone.T, clone.WithT = t, newGomega(t)
 	return &clone
 }
 
-// Edit changes an object until nobody else was faster.
+// Edit changes an object and retries on conflicts.
 func Edit[T client.Object](w *World, obj T, change func(T)) {
 	w.Helper()
 	w.Eventually(func() error {
@@ -75,15 +75,15 @@ func Edit[T client.Object](w *World, obj T, change func(T)) {
 	}, "60s").Should(gomega.Succeed())
 }
 
-// ConfirmDelete gives data the word that it may be deleted, without which it may not.
+// ConfirmDelete sets the annotation without which data cannot be deleted.
 func ConfirmDelete[T client.Object](w *World, obj T) T {
 	w.Helper()
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, appsapi.AnnotationConfirmDelete))
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, appsapi.DefaultKeys.ConfirmDelete))
 	w.Expect(w.Patch(w.Context(), obj, patch)).To(gomega.Succeed())
 	return obj
 }
 
-// Find returns nil when there is no such object.
+// Find returns nil if the object does not exist.
 func Find[T client.Object](w *World, obj T) T {
 	var none T
 	err := w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj)
@@ -96,14 +96,12 @@ func Find[T client.Object](w *World, obj T) T {
 	return obj
 }
 
-// application is an object of any of our kinds.
 type application interface {
 	client.Object
 	ApplicationStatus() *appsapi.ApplicationStatus
 }
 
-// Condition reads one condition as "status/reason: message", about the current
-// generation of an object.
+// Condition returns a condition of the current generation as "status/reason: message".
 func (w *World) Condition(app application, conditionType string) string {
 	if err := w.Get(w.Context(), client.ObjectKeyFromObject(app), app); err != nil {
 		if client.IgnoreNotFound(err) != nil {
@@ -117,19 +115,19 @@ func (w *World) Condition(app application, conditionType string) string {
 		return "none"
 	}
 	if c.ObservedGeneration != app.GetGeneration() || status.ObservedGeneration != app.GetGeneration() {
-		return "about an old generation"
+		return "status of an old generation"
 	}
 	return fmt.Sprintf("%s/%s: %s", c.Status, c.Reason, c.Message)
 }
 
-// WaitReady waits until everything is as declared.
+// WaitReady waits until the application is Ready and reconciled.
 func (w *World) WaitReady(app application) {
 	w.Helper()
 	w.Eventually(func() string { return w.Condition(app, "Ready") }, "60s").
 		Should(gomega.Equal("True/Reconciled: Everything runs as declared"))
 }
 
-// Events are the reasons of the events about an object, in order.
+// Events returns the reasons of the events about an object, in order.
 func (w *World) Events(kind, name string) []string {
 	var list eventsv1.EventList
 	w.Expect(w.List(w.Context(), &list, client.InNamespace(w.NS))).To(gomega.Succeed())
@@ -142,7 +140,7 @@ func (w *World) Events(kind, name string) []string {
 	return reasons
 }
 
-// Requests are everybody's requests in this namespace while f runs.
+// Requests returns all requests in this namespace while f runs.
 func (w *World) Requests(f func()) audit.Events {
 	w.Helper()
 	ctx := context.WithoutCancel(w.Context())
@@ -154,14 +152,25 @@ func (w *World) Requests(f func()) audit.Events {
 	return events.In(w.NS)
 }
 
-// OperatorRequests are the operator's.
+// OperatorRequests returns the requests of the operator while f runs.
 func (w *World) OperatorRequests(f func()) audit.Events {
 	w.Helper()
 	return w.Requests(f).By(operator.User)
 }
 
-// ExpectSteadyState proves that a second look writes nothing: these objects are touched where it
-// does not matter, and the operator does not call.
+// OperatorRequestsWithin returns the operator's requests during changes and for a duration after them.
+func (w *World) OperatorRequestsWithin(d time.Duration, changes ...func()) audit.Events {
+	w.Helper()
+	return w.OperatorRequests(func() {
+		for _, change := range changes {
+			change()
+		}
+		time.Sleep(d) // no event shows that nothing happens
+	})
+}
+
+// ExpectSteadyState checks that a reconciliation without a relevant change writes nothing. It triggers one with a change
+// of unmanaged fields.
 func (w *World) ExpectSteadyState(app application, children ...client.Object) {
 	w.Helper()
 	for _, child := range children {
@@ -169,15 +178,12 @@ func (w *World) ExpectSteadyState(app application, children ...client.Object) {
 	}
 	w.WaitReady(app)
 	w.waitIdleFor(3*idlePeriod, app.GetName())
-	calls := w.OperatorRequests(func() {
-		w.Touch(append(children, app)...)
-		time.Sleep(time.Second) // there is no event for nothing happening
-	})
+	calls := w.OperatorRequestsWithin(time.Second, func() { w.Touch(append(children, app)...) })
 	w.Expect(len(calls)).To(gomega.BeZero(), "a second reconcile calls:\n%s", calls.Count())
 }
 
-// waitRolledOut waits for the pods of a Deployment that is there. Its controller may be late to
-// notice a change, and until then an application is as ready as it was before.
+// waitRolledOut waits for the pods of an existing Deployment. Its controller may observe a change late, and until then
+// the application is still ready.
 func (w *World) waitRolledOut(child client.Object) {
 	w.Helper()
 	deployment, ok := child.(*appsv1.Deployment)
@@ -192,32 +198,30 @@ func (w *World) waitRolledOut(child client.Object) {
 	}, "60s", "20ms").Should(gomega.Equal(health.Healthy))
 }
 
-// WaitIdle waits until the operator has done and said what it had to about an
-// application: what is left over goes after the status, events follow both, and nobody
-// waits for them.
+// WaitIdle waits until the operator sends no more requests for an application: pruning follows the status update, and
+// events follow both.
 func (w *World) WaitIdle(name string) {
 	w.Helper()
 	w.waitIdleFor(idlePeriod, name)
 }
 
-// idlePeriod is longer than most requests take. On a busy machine the answer to the deletion
-// of a Service takes longer than that, though everybody sees that it is gone: the API server
-// still gives its address back.
+// idlePeriod is longer than most requests take. On a busy machine the response to the deletion of a Service takes
+// longer, although the deletion is already visible, because the API server still releases its address.
 const idlePeriod = 500 * time.Millisecond
 
 func (w *World) waitIdleFor(d time.Duration, name string) {
 	w.Helper()
 	concerns := func(e *audit.Event) bool {
 		return e.ObjectRef.Name == name ||
-			strings.HasPrefix(e.ObjectRef.Name, name+".") || // an event
-			strings.HasPrefix(e.ObjectRef.Name, name+"-") // a child
+			strings.HasPrefix(e.ObjectRef.Name, name+".") || // event
+			strings.HasPrefix(e.ObjectRef.Name, name+"-") // child
 	}
 	w.Eventually(func() string {
-		return w.OperatorRequests(func() { time.Sleep(d) }).Where(concerns).Count().String()
+		return w.OperatorRequestsWithin(d).Where(concerns).Count().String()
 	}, "60s", "1ms").Should(gomega.Equal(audit.Events{}.Count().String()))
 }
 
-// Touch changes objects where nobody holds anything.
+// Touch changes unmanaged fields of objects.
 func (w *World) Touch(objects ...client.Object) {
 	w.Helper()
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"example.com/touched":"at-%d"}}}`, time.Now().UnixNano()))

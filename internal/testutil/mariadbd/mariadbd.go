@@ -1,5 +1,5 @@
-// Package mariadbd runs real MariaDB servers for tests, of the same images that pods of the test
-// cluster run, without a node: in a folder of their own, at an address of their own.
+// Package mariadbd runs real MariaDB servers for tests without a node, from the images of the test cluster. Each server
+// has its own directory and address.
 package mariadbd
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
 
-// Versions are those that there are images of.
+// Versions are the versions with images.
 var Versions = []string{"10.11", "11.8"}
 
-// startTimeout is how long the first start may take: it makes the system tables.
+// startTimeout is the maximum time of the first start, which creates the system tables.
 const startTimeout = 90 * time.Second
 
-// Server is a server that a test may do anything to.
+// Server is a server that a test can modify and kill.
 type Server struct {
 	t       testing.TB
 	version string
@@ -36,9 +36,9 @@ type Server struct {
 	data    string
 	args    []string
 
-	// Address is its own: ports are as in a pod.
+	// Address is unique, so that ports are as in a pod.
 	Address string
-	// RootPassword opened it first.
+	// RootPassword is the initial root password.
 	RootPassword string
 	cmd          *exec.Cmd
 	exited       chan struct{}
@@ -46,7 +46,7 @@ type Server struct {
 
 var rootfsByVersion sync.Map // version -> func() (string, error)
 
-// rootfs is where an image is unpacked.
+// rootfs returns the directory of an unpacked image.
 func rootfs(version string) (string, error) {
 	once, _ := rootfsByVersion.LoadOrStore(version, sync.OnceValues(func() (string, error) {
 		repoRoot, err := operator.RepoRoot()
@@ -66,11 +66,11 @@ func rootfs(version string) (string, error) {
 
 var serverCount atomic.Uint32
 
-// New makes a server that is not started. args are further ones of mariadbd.
+// New prepares a server without starting it. args are added to those of mariadbd.
 func New(t testing.TB, version string, args ...string) *Server {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root may run a server in a folder of its own")
+		t.Skip("needs root to run a server in a chroot")
 	}
 	root, err := rootfs(version)
 	if err != nil {
@@ -79,7 +79,7 @@ func New(t testing.TB, version string, args ...string) *Server {
 	n := serverCount.Add(1)
 	s := &Server{
 		t: t, version: version, root: root, args: args, data: t.TempDir(), RootPassword: "root of a test",
-		// Every process has addresses of its own: tests of packages run side by side.
+		// Unique addresses per process: tests of several packages run in parallel.
 		Address: fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255, 1+n%250),
 	}
 	if err := os.Chown(s.data, 999, 999); err != nil {
@@ -89,14 +89,14 @@ func New(t testing.TB, version string, args ...string) *Server {
 	return s
 }
 
-// Start starts it, and waits until it lets root in.
+// Start starts the server and waits until root can log in.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.Launch()
 	s.WaitReady()
 }
 
-// Launch starts it.
+// Launch starts the server without waiting.
 func (s *Server) Launch() {
 	s.t.Helper()
 	s.cmd = s.chrootCommand(append([]string{"docker-entrypoint.sh", "mariadbd",
@@ -115,15 +115,14 @@ func (s *Server) Launch() {
 	exited := make(chan struct{})
 	s.exited = exited
 	go func(cmd *exec.Cmd) {
-		_ = cmd.Wait() // it is killed, mostly
+		_ = cmd.Wait() // usually killed
 		close(exited)
 	}(s.cmd)
 }
 
-// chrootCommand is a command in the image, with the volume of the server.
+// chrootCommand returns a command in the image, with the volume of the server.
 func (s *Server) chrootCommand(args ...string) *exec.Cmd {
-	// In a mount namespace of its own the folders of the image are this server's; what it leaves
-	// goes with it.
+	// A separate mount namespace: the mounts are only visible to this server and removed with it.
 	const script = `set -e
 mount --bind "$DATA" "$ROOT/var/lib/mysql"
 mount -t tmpfs -o mode=0777 tmpfs "$ROOT/run/mysqld"
@@ -137,7 +136,7 @@ exec setpriv --pdeathsig=KILL chroot --userspec=999:999 "$ROOT" "$@"`
 	return cmd
 }
 
-// RunScript runs a script beside the data of a server that does not run.
+// RunScript runs a script with the data of a stopped server.
 func (s *Server) RunScript(script string, env ...string) string {
 	s.t.Helper()
 	cmd := s.chrootCommand("sh", "-c", script)
@@ -149,14 +148,14 @@ func (s *Server) RunScript(script string, env ...string) string {
 	return string(out)
 }
 
-// InterruptInstall leaves the volume as an image does whose first start is killed between making the system
-// tables and setting passwords.
+// InterruptInstall leaves the volume in the state of an installation that is killed after the system tables are created
+// and before passwords are set.
 func (s *Server) InterruptInstall() {
 	s.t.Helper()
 	s.RunScript("mariadb-install-db --datadir=/var/lib/mysql --auth-root-authentication-method=normal --skip-test-db --force")
 }
 
-// WriteFile writes a file into the volume.
+// WriteFile writes a file to the volume.
 func (s *Server) WriteFile(name, content string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.data, name), []byte(content), 0o644); err != nil {
@@ -164,22 +163,22 @@ func (s *Server) WriteFile(name, content string) {
 	}
 }
 
-// WaitReady waits until root is let in.
+// WaitReady waits until root can log in.
 func (s *Server) WaitReady() {
 	s.t.Helper()
 	deadline := time.Now().Add(startTimeout)
 	for {
 		err := s.pingAsRoot()
-		if err == nil || session.ErrorKindOf(err) == session.AccessDenied { // a test may have changed it
+		if err == nil || session.ErrorKindOf(err) == session.AccessDenied { // the test may have changed the password
 			return
 		}
 		select {
 		case <-s.exited:
-			s.t.Fatalf("mariadbd %s has ended\n%s", s.version, s.Log())
+			s.t.Fatalf("mariadbd %s exited\n%s", s.version, s.Log())
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("mariadbd %s does not start: %v\n%s", s.version, err, s.Log())
+			s.t.Fatalf("mariadbd %s did not become ready: %v\n%s", s.version, err, s.Log())
 		}
 	}
 }
@@ -194,7 +193,7 @@ func (s *Server) pingAsRoot() error {
 	return err
 }
 
-// Log is what it has said.
+// Log returns the log of the server.
 func (s *Server) Log() string {
 	content, err := os.ReadFile(filepath.Join(filepath.Dir(s.data), "mariadbd.log"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -203,16 +202,16 @@ func (s *Server) Log() string {
 	return string(content)
 }
 
-// Kill ends it as a power failure does.
+// Kill kills the server with SIGKILL, as a power failure would.
 func (s *Server) Kill() { s.terminate(syscall.SIGKILL) }
 
-// Stop ends it as Kubernetes does.
+// Stop terminates the server with SIGTERM, as Kubernetes does.
 func (s *Server) Stop() { s.terminate(syscall.SIGTERM) }
 
-// Pause and Thaw let it hang for a while.
+// Pause suspends the server until Resume.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume lets it go on.
+// Resume continues a paused server.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {

@@ -1,6 +1,6 @@
-// Package markdown reads our documentation, so that tests can hold it to what it says.
+// Package markdown parses the documentation, so that tests can check it.
 //
-// Safety rule: a block that it cannot read is an error; nothing that is shown goes unread.
+// Safety rule: a block that cannot be parsed is an error, so that no example is skipped.
 package markdown
 
 import (
@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-// Block is a fenced block of code.
+// Block is a fenced code block.
 type Block struct {
-	// Info is what stands behind the fence, Text what is inside.
+	// Info is the text after the opening fence, Text the content.
 	Info, Text string
-	// Marker is the comment on the line before the fence: <!-- start -->.
+	// Marker is the comment on the line before the fence, for example <!-- start -->.
 	Marker string
-	// Line of the fence.
+	// Line is the line of the fence.
 	Line int
 }
 
-// Page is a file of documentation.
+// Page is a documentation page.
 type Page struct {
 	Blocks []Block
-	// Links are the targets of links and pictures, by line. Those inside blocks are none.
+	// Links are the targets of links and images by line, without those in code blocks.
 	Links map[int][]string
-	// Anchors are what links can point at: the headings, as they appear in addresses.
+	// Anchors are the targets for links: the headings as they appear in URLs.
 	Anchors map[string]bool
 }
 
@@ -36,7 +36,7 @@ var (
 	nonSlugPattern = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// Read reads a file.
+// Read parses a file.
 func Read(file string) (Page, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -75,7 +75,7 @@ func parse(content string) (Page, error) {
 		}
 	}
 	if block != nil {
-		return p, fmt.Errorf("the block of line %d has no end", block.Line)
+		return p, fmt.Errorf("code block in line %d is not closed", block.Line)
 	}
 	return p, nil
 }

@@ -27,6 +27,6 @@ func TestParse(t *testing.T) {
 		t.Errorf("page (-want +got):\n%s", diff)
 	}
 	if _, err := parse("```sh\nnever ends\n"); err == nil {
-		t.Error("a block without an end was read")
+		t.Error("got no error for a block that is not closed")
 	}
 }

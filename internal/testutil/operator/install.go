@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,68 +18,74 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// Install puts our kinds, the operator's rights and the policies into a cluster, from the manifests
-// that users apply.
+// Install installs the CRDs, the permissions of the operator and the admission policies from the manifests that users
+// apply.
 func Install(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
-	root, err := RepoRoot()
-	if err != nil {
+	if err := ApplyManifests(t.Context(), plane); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// ApplyManifests is [Install] for a cluster that outlives a test.
+func ApplyManifests(ctx context.Context, plane *controlplane.Plane) error {
+	root, err := RepoRoot()
+	if err != nil {
+		return err
+	}
 	if _, err := plane.InstallCRDs(filepath.Join(root, "config", "crd")); err != nil {
-		t.Fatalf("install CRDs: %v", err)
+		return fmt.Errorf("install CRDs: %w", err)
 	}
 	client, err := kubernetes.NewForConfig(plane.Config)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return err
 	}
 	for _, file := range []string{"rbac/role.yaml", "rbac/binding.yaml", "policy/requester-rights.yaml", "policy/keep-data.yaml"} {
 		content, err := os.ReadFile(filepath.Join(root, "config", file))
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for doc := range strings.SplitSeq(string(content), "\n---\n") {
-			installDocument(t, client, doc)
+			if err := createDocument(ctx, client, doc); err != nil {
+				return fmt.Errorf("install %s: %w", file, err)
+			}
 		}
 	}
+	return nil
 }
 
-func installDocument(t testing.TB, client kubernetes.Interface, doc string) {
-	t.Helper()
-	must := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+func createDocument(ctx context.Context, client kubernetes.Interface, doc string) error {
 	var kind metav1.TypeMeta
-	must(nil, yaml.Unmarshal([]byte(doc), &kind))
-	ctx, create, rbac, admission := t.Context(), metav1.CreateOptions{}, client.RbacV1(), client.AdmissionregistrationV1()
+	if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
+		return err
+	}
+	rbac, admission := client.RbacV1(), client.AdmissionregistrationV1()
 	switch kind.Kind {
 	case "ValidatingAdmissionPolicy":
-		must(admission.ValidatingAdmissionPolicies().Create(ctx, decode[admissionv1.ValidatingAdmissionPolicy](t, doc), create))
+		return create[admissionv1.ValidatingAdmissionPolicy](ctx, doc, admission.ValidatingAdmissionPolicies().Create)
 	case "ValidatingAdmissionPolicyBinding":
-		must(admission.ValidatingAdmissionPolicyBindings().Create(ctx, decode[admissionv1.ValidatingAdmissionPolicyBinding](t, doc), create))
+		return create[admissionv1.ValidatingAdmissionPolicyBinding](ctx, doc, admission.ValidatingAdmissionPolicyBindings().Create)
 	case "ClusterRole":
-		must(rbac.ClusterRoles().Create(ctx, decode[rbacv1.ClusterRole](t, doc), create))
+		return create[rbacv1.ClusterRole](ctx, doc, rbac.ClusterRoles().Create)
 	case "Role":
-		must(rbac.Roles(Namespace).Create(ctx, decode[rbacv1.Role](t, doc), create))
+		return create[rbacv1.Role](ctx, doc, rbac.Roles(Namespace).Create)
 	case "ClusterRoleBinding":
-		must(rbac.ClusterRoleBindings().Create(ctx, decode[rbacv1.ClusterRoleBinding](t, doc), create))
+		return create[rbacv1.ClusterRoleBinding](ctx, doc, rbac.ClusterRoleBindings().Create)
 	case "RoleBinding":
-		must(rbac.RoleBindings(Namespace).Create(ctx, decode[rbacv1.RoleBinding](t, doc), create))
+		return create[rbacv1.RoleBinding](ctx, doc, rbac.RoleBindings(Namespace).Create)
 	}
+	return nil
 }
 
-func decode[T any](t testing.TB, doc string) *T {
-	t.Helper()
-	out := new(T)
-	if err := yaml.UnmarshalStrict([]byte(doc), out); err != nil {
-		t.Fatal(err)
+func create[T any](ctx context.Context, doc string, create func(context.Context, *T, metav1.CreateOptions) (*T, error)) error {
+	obj := new(T)
+	if err := yaml.UnmarshalStrict([]byte(doc), obj); err != nil {
+		return err
 	}
-	return out
+	_, err := create(ctx, obj, metav1.CreateOptions{})
+	return err
 }

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ManifestSettings is what an installation gives the operator: variables, and at most so many bytes of memory.
+// ManifestSettings returns the environment and the memory limit in bytes of an installed operator.
 func ManifestSettings(t testing.TB) (env []string, memory int64) {
 	t.Helper()
 	root, err := RepoRoot()

@@ -1,14 +1,14 @@
-// Package operator runs the operator for a test as it runs in production: a process of
-// its own, under its own user, with exactly the rights that an installation grants. So
-// it can be killed, and the audit log tells its requests from everybody else's.
+// Package operator runs the operator for a test as in production: as a separate process with its own user and exactly
+// the permissions of an installation. It can be killed, and the audit log identifies its requests.
 //
-// Safety rule: it is built with the race detector unless a test measures speed, and a
-// race or a panic in its log fails the test.
+// Safety rule: it is built with the race detector unless a test measures performance, and a race or a panic in its log
+// fails the test.
 package operator
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -27,29 +27,29 @@ import (
 )
 
 const (
-	// Namespace is where an installation puts the operator.
+	// Namespace is the namespace of an installed operator.
 	Namespace = "holdfast-system"
-	// User is whom the API server sees.
+	// User is the user name of the operator.
 	User = "system:serviceaccount:holdfast-system:holdfast-operator"
 
-	// prebuiltEnv names the directory that holds race/operator and fast/operator, built from this
+	// prebuiltEnv is the environment variable with the directory of race/operator and fast/operator, built from this
 	// checkout: `make test-api` builds them once for all packages.
 	prebuiltEnv = "HOLDFAST_PREBUILT"
 
 	readyTimeout = 60 * time.Second
 )
 
-// Options of a run.
+// Options configure an operator.
 type Options struct {
-	// Args are added to the flags, and Env to the environment.
+	// Args and Env are added to the flags and the environment.
 	Args, Env []string
-	// Config is where the API server is reached; nil means directly.
+	// Config connects to the API server; nil means directly.
 	Config *rest.Config
-	// NoRace leaves the race detector out.
+	// NoRace disables the race detector.
 	NoRace bool
-	// Binary is another build of the operator; "" builds it from this checkout.
+	// Binary is another operator binary; "" builds it from this checkout.
 	Binary string
-	// LeaderElection is off unless a test is about it.
+	// LeaderElection enables leader election.
 	LeaderElection bool
 }
 
@@ -60,74 +60,99 @@ type Operator struct {
 	HealthAddress string
 }
 
-// Start starts the operator and returns when it is ready. It ends with the test.
+// Start starts the operator and waits until it is ready. It stops with the test.
 func Start(t testing.TB, plane *controlplane.Plane, o Options) *Operator {
 	t.Helper()
 	op := New(t, plane, o)
-	if err := op.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := op.WaitReady(t.Context()); err != nil {
+	if err := op.StartAndWait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return op
 }
 
-// New prepares an operator that is started by the test itself.
+// New prepares an operator without starting it.
 func New(t testing.TB, plane *controlplane.Plane, o Options) *Operator {
 	t.Helper()
+	op, err := Prepare(t.Context(), plane, t.TempDir(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := op.StopAndCheckLog(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("end of the operator log:\n%s", op.LogTail())
+		}
+	})
+	return op
+}
+
+// Prepare is [New] for an operator that outlives a test: its files are in dir, and the caller stops it.
+func Prepare(ctx context.Context, plane *controlplane.Plane, dir string, o Options) (*Operator, error) {
 	if o.Binary == "" {
-		o.Binary = Build(t, o.NoRace)
+		var err error
+		if o.Binary, err = build(ctx, o.NoRace); err != nil {
+			return nil, err
+		}
 	}
 	cfg := o.Config
 	if cfg == nil {
 		var err error
 		if cfg, err = plane.ConfigFor(User); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	dir := t.TempDir()
-	kubeconfig := filepath.Join(dir, "kubeconfig")
+	kubeconfig := filepath.Join(dir, "operator.kubeconfig")
 	if err := clientcmd.WriteToFile(controlplane.Kubeconfig(cfg), kubeconfig); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	healthAddress, err := freeAddress()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	op := &Operator{HealthAddress: healthAddress, Process: &controlplane.Process{
+	return &Operator{HealthAddress: healthAddress, Process: &controlplane.Process{
 		Name: "operator", Path: o.Binary, Log: filepath.Join(dir, "operator.log"),
 		Args: append([]string{
 			"--kubeconfig=" + kubeconfig, "--health-address=" + healthAddress, "--metrics-address=0",
 			fmt.Sprintf("--leader-elect=%t", o.LeaderElection), "--leader-election-namespace=" + Namespace,
 		}, o.Args...),
-		// A race ends the process, so that a test cannot miss it.
+		// A race exits the process, so that a test cannot miss it.
 		Env: append([]string{"GORACE=halt_on_error=1"}, o.Env...),
-	}}
-	t.Cleanup(func() { op.stopAndCheckLog(t) })
-	return op
+	}}, nil
 }
 
-func (o *Operator) stopAndCheckLog(t testing.TB) {
+// StartAndWait starts the operator and waits until it is ready.
+func (o *Operator) StartAndWait(ctx context.Context) error {
+	if err := o.Start(); err != nil {
+		return err
+	}
+	return o.WaitReady(ctx)
+}
+
+// StopAndCheckLog stops the operator and returns an error for a race or a panic in its log.
+func (o *Operator) StopAndCheckLog() error {
+	var errs []error
 	if err := o.Stop(10 * time.Second); err != nil {
-		t.Errorf("stop operator: %v", err)
+		errs = append(errs, fmt.Errorf("stop operator: %w", err))
 	}
-	log, err := os.ReadFile(o.Log)
-	if err != nil {
-		return // never started
-	}
+	log, _ := os.ReadFile(o.Log) // does not exist if it was never started
 	for _, marker := range []string{"WARNING: DATA RACE", "panic:", "Observed a panic"} {
 		if bytes.Contains(log, []byte(marker)) {
-			t.Errorf("operator: %s", marker)
+			errs = append(errs, fmt.Errorf("operator: %s", marker))
 		}
 	}
-	if t.Failed() {
-		lines := bytes.Split(log, []byte("\n"))
-		t.Logf("the end of the operator's log:\n%s", bytes.Join(lines[max(0, len(lines)-60):], []byte("\n")))
-	}
+	return errors.Join(errs...)
 }
 
-// WaitReady waits until the operator says that it is ready.
+// LogTail returns the last lines of the operator log.
+func (o *Operator) LogTail() []byte {
+	log, _ := os.ReadFile(o.Log) // does not exist if it was never started
+	lines := bytes.Split(log, []byte("\n"))
+	return bytes.Join(lines[max(0, len(lines)-60):], []byte("\n"))
+}
+
+// WaitReady waits until the operator is ready.
 func (o *Operator) WaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -158,7 +183,7 @@ func (o *Operator) isReady(ctx context.Context) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// Build makes the program and returns its path.
+// Build builds the operator and returns its path.
 func Build(t testing.TB, noRace bool) string {
 	t.Helper()
 	binary, err := build(t.Context(), noRace)
@@ -168,8 +193,7 @@ func Build(t testing.TB, noRace bool) string {
 	return binary
 }
 
-// build makes the program, or finds that it is up to date. Packages are tested at the
-// same time: one builds, the others wait.
+// build builds the operator if it is not up to date. Packages are tested in parallel: one builds, the others wait.
 func build(ctx context.Context, noRace bool) (string, error) {
 	root, err := RepoRoot()
 	if err != nil {
@@ -203,7 +227,7 @@ func build(ctx context.Context, noRace bool) (string, error) {
 	return binary, nil
 }
 
-// RepoRoot is the top of the repository that the test stands in.
+// RepoRoot returns the root of the repository.
 func RepoRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {

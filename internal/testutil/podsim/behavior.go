@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// BehaviorAnnotation on a pod names its behavior, for example in the template of a Deployment.
-// It wins over the function given to [Simulator.Play].
+// BehaviorAnnotation on a pod selects its behavior, for example in a Deployment template. It overrides the function
+// given to [Simulator.SetBehavior].
 const BehaviorAnnotation = "podsim.holdfast.dev/behavior"
 
-// Reasons that kubelet writes and that have no constant in the API.
+// Reasons of the kubelet without a constant in the API.
 const (
 	reasonContainerCreating = "ContainerCreating"
 	reasonPodInitializing   = "PodInitializing"
@@ -33,23 +33,21 @@ const (
 	kindDefault        behaviorKind = iota // see defaultBehavior
 	kindRuns                               // the container runs and becomes ready, or not
 	kindCannotStart                        // the container cannot be started
-	kindImagePullFails                     // like waits, because of its image
-	kindExits                              // the container ends; the pod's restart policy says what follows
-	kindHangs                              // nothing is ever started
-	kindUnschedulable                      // never placed
+	kindImagePullFails                     // like kindCannotStart, because of its image
+	kindExits                              // the container exits; the restart policy applies
+	kindHangs                              // no container is ever started
+	kindUnschedulable                      // never scheduled
 )
 
-// Pace of what happens in steps: slow enough to be seen by a watch, quick enough for a
-// test.
+// Durations of steps: slow enough for a watch, fast enough for a test.
 const (
 	stepInterval    = 300 * time.Millisecond
 	slowDelay       = 2 * time.Second
 	defaultRestarts = 3
 )
 
-// Behavior says what happens to a pod. Behaviors are values: compare them with ==, and
-// adapt them with their methods. The zero value is what pods usually do: one that is
-// always restarted becomes ready, one that runs to completion succeeds.
+// Behavior is the simulated behavior of a pod. Behaviors are comparable values that are modified with their methods. The
+// zero value is the default: a pod that always restarts becomes ready, a pod that runs to completion succeeds.
 type Behavior struct {
 	name       string
 	kind       behaviorKind
@@ -63,99 +61,93 @@ type Behavior struct {
 	neverReady bool
 }
 
-// Ready pods run and are ready at once.
+// Ready pods are running and ready at once.
 func Ready() Behavior { return Behavior{name: "Ready", kind: kindRuns} }
 
-// Slow pods run at once and are ready after d.
+// Slow pods are running at once and ready after d.
 func Slow(d time.Duration) Behavior { return Behavior{name: "Slow", kind: kindRuns, after: d} }
 
-// NeverReady pods run, and their readiness probe fails.
+// NeverReady pods are running, but their readiness probe fails.
 func NeverReady() Behavior { return Behavior{name: "NeverReady", kind: kindRuns, neverReady: true} }
 
-// Hang leaves a pod on its node with nothing started, as if a volume did not come.
+// Hang keeps a pod on its node with no container started, as if a volume were missing.
 func Hang() Behavior { return Behavior{name: "Hang", kind: kindHangs} }
 
-// ImageNotFound is an image that its registry does not have.
+// ImageNotFound is an image that does not exist in the registry.
 func ImageNotFound() Behavior {
 	return imagePullFailure("ImageNotFound", "NotFound", "{ref}: not found")
 }
 
-// ImageDenied is an image that its registry does not give away without credentials.
+// ImageDenied is an image that requires credentials.
 func ImageDenied() Behavior {
 	return imagePullFailure("ImageDenied", "Unknown", "pull access denied, repository does not exist or may require authorization: "+
 		"server message: insufficient_scope: authorization failed")
 }
 
-// RegistryUnreachable is an image whose registry has no address.
+// RegistryUnreachable is an image whose registry host cannot be resolved.
 func RegistryUnreachable() Behavior {
 	return imagePullFailure("RegistryUnreachable", "Unknown", `failed to do request: Head "https://{host}/v2/{path}/manifests/{tag}": `+
 		"dial tcp: lookup {host} on 10.96.0.10:53: no such host")
 }
 
-// imagePullFailure takes containerd's reason and wraps it as containerd and the CRI client do.
+// imagePullFailure wraps containerd's reason as containerd and the CRI client do.
 func imagePullFailure(name, code, detail string) Behavior {
 	return Behavior{name: name, kind: kindImagePullFails, backoff: stepInterval,
 		message: "rpc error: code = " + code + ` desc = failed to pull and unpack image "{ref}": failed to resolve image: ` + detail}
 }
 
-// ConfigMissing is a container whose environment needs a Secret that does not exist.
-// Use Saying for another object: `configmap "settings" not found`.
+// ConfigMissing is a container whose environment needs a Secret that does not exist. Use WithMessage for another object:
+// `configmap "settings" not found`.
 func ConfigMissing(secret string) Behavior {
 	return Behavior{name: "ConfigMissing", kind: kindCannotStart, reason: reasonConfigError, message: fmt.Sprintf("secret %q not found", secret)}
 }
 
-// CrashLoop is a container that exits with a code and is restarted a few times; then it
-// stays in back-off.
+// CrashLoop is a container that exits with a code and is restarted a few times; then it stays in CrashLoopBackOff.
 func CrashLoop(code int32) Behavior {
 	return Behavior{name: "CrashLoop", kind: kindExits, exitCode: code, restarts: defaultRestarts, backoff: stepInterval}
 }
 
-// OOMKilled is a container that is killed for its use of memory, again and again.
+// OOMKilled is a container that is repeatedly OOM-killed.
 func OOMKilled() Behavior {
 	return Behavior{name: "OOMKilled", kind: kindExits, exitCode: 137, reason: reasonOOMKilled, restarts: defaultRestarts, backoff: stepInterval}
 }
 
-// Succeeded is a pod that runs for a moment and ends well.
+// Succeeded is a pod that runs for a moment and succeeds.
 func Succeeded() Behavior {
 	return Behavior{name: "Succeeded", kind: kindExits, after: stepInterval, restarts: defaultRestarts, backoff: stepInterval}
 }
 
-// Failed is a pod that runs for a moment and exits with a code. If its restart policy
-// is not Never, that is the beginning of a crash loop.
+// Failed is a pod that runs for a moment and exits with a code. If its restart policy is not Never, it goes into a crash
+// loop.
 func Failed(code int32) Behavior {
 	return Behavior{name: "Failed", kind: kindExits, exitCode: code, after: stepInterval, restarts: defaultRestarts, backoff: stepInterval}
 }
 
-// Unschedulable is a pod that fits on no node. A pod that is on a node already stays
-// there and does what pods usually do.
+// Unschedulable is a pod that fits on no node. A pod that is already scheduled gets the default behavior.
 func Unschedulable() Behavior {
 	return Behavior{name: "Unschedulable", kind: kindUnschedulable, message: "0/1 nodes are available: 1 Insufficient cpu. " +
 		"no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."}
 }
 
-// InContainer chooses the container that it happens to, which may be an init container. Without
-// it, it is the first one that is not. The other containers do well, and so does a pod
-// that has no such container.
+// InContainer selects the container with the behavior, which may be an init container. The default is the first regular
+// container. All other containers get the default behavior, and so do all containers of a pod without this one.
 func (b Behavior) InContainer(container string) Behavior { b.container = container; return b }
 
-// After is how long a container runs before it is ready, or before it exits.
+// After is the time until a container is ready or exits.
 func (b Behavior) After(d time.Duration) Behavior { b.after = d; return b }
 
-// WithMessage replaces the text that comes with the reason: what the registry said, what the
-// program wrote before it died, why no node fits.
+// WithMessage replaces the message of the reason: the registry error, the termination message, the scheduling failure.
 func (b Behavior) WithMessage(message string) Behavior { b.message = message; return b }
 
-// WithRestarts is how often a container that exits is restarted before it stays down, and
-// how long it is down each time.
+// WithRestarts is the number of restarts before an exiting container stays in CrashLoopBackOff, and the backoff.
 func (b Behavior) WithRestarts(times int32, backoff time.Duration) Behavior {
 	b.restarts, b.backoff = times, backoff
 	return b
 }
 
-// String returns the name of the behavior.
 func (b Behavior) String() string { return b.name }
 
-// allBehaviors lists what the annotation may say.
+// allBehaviors are the behaviors that the annotation can select.
 func allBehaviors() []Behavior {
 	return []Behavior{
 		Ready(), Slow(slowDelay), NeverReady(), Hang(), ImageNotFound(), ImageDenied(), RegistryUnreachable(), ConfigMissing("missing"),
@@ -163,7 +155,7 @@ func allBehaviors() []Behavior {
 	}
 }
 
-// ByName returns the behavior with a name, as the annotation uses it.
+// ByName returns the behavior with this name.
 func ByName(name string) (Behavior, error) {
 	all := allBehaviors()
 	if i := slices.IndexFunc(all, func(b Behavior) bool { return b.name == name }); i >= 0 {
@@ -176,13 +168,12 @@ func ByName(name string) (Behavior, error) {
 	return Behavior{}, fmt.Errorf("unknown behavior %q, want one of %s", name, strings.Join(names, ", "))
 }
 
-// chooseBehavior says what a pod does: what its annotation says, else what play says, else the
-// usual.
+// chooseBehavior returns the behavior of a pod: that of its annotation, else that of behaviorOf, else the default.
 func chooseBehavior(pod *corev1.Pod, behaviorOf func(*corev1.Pod) Behavior) Behavior {
 	if name, ok := pod.Annotations[BehaviorAnnotation]; ok {
 		b, err := ByName(name)
 		if err != nil {
-			// Nobody reads our log: the pod itself has to say it.
+			// The status shows the mistake, because test logs are not visible.
 			return Behavior{name: "Invalid", kind: kindCannotStart, reason: reasonConfigError, message: BehaviorAnnotation + ": " + err.Error()}
 		}
 		return b
@@ -204,7 +195,7 @@ func defaultBehavior(pod *corev1.Pod) Behavior {
 	return Ready()
 }
 
-// runsToCompletion says whether a pod is meant to end, as those of Jobs are.
+// runsToCompletion reports whether a pod is meant to terminate, as those of Jobs are.
 func runsToCompletion(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
 }

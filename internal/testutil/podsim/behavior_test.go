@@ -20,12 +20,12 @@ func TestChooseBehavior(t *testing.T) {
 		behaviorOf func(*corev1.Pod) Behavior
 		want       Behavior
 	}{
-		"nothing said":           {boundPod(), nil, Ready()},
-		"nothing said of a job":  {boundPod(withRestartPolicy("Never")), nil, Succeeded()},
-		"played":                 {boundPod(), always(Hang()), Hang()},
-		"played as usual":        {boundPod(withRestartPolicy("OnFailure")), always(Behavior{}), Succeeded()},
-		"annotation":             {boundPod(annotated), nil, OOMKilled()},
-		"annotation over played": {boundPod(annotated), always(Hang()), OOMKilled()},
+		"default":                           {boundPod(), nil, Ready()},
+		"default of a job":                  {boundPod(withRestartPolicy("Never")), nil, Succeeded()},
+		"played":                            {boundPod(), always(Hang()), Hang()},
+		"default from the function":         {boundPod(withRestartPolicy("OnFailure")), always(Behavior{}), Succeeded()},
+		"annotation":                        {boundPod(annotated), nil, OOMKilled()},
+		"annotation overrides the function": {boundPod(annotated), always(Hang()), OOMKilled()},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,11 +42,11 @@ func TestByName(t *testing.T) {
 		"CrashLoop", "OOMKilled", "Succeeded", "Failed", "Unschedulable",
 	} {
 		if b, err := ByName(name); err != nil || b.String() != name {
-			t.Errorf("Named(%q) = %s, %v", name, b, err)
+			t.Errorf("ByName(%q) = %s, %v", name, b, err)
 		}
 	}
 	if _, err := ByName("ready"); err == nil {
-		t.Error("names are not case sensitive")
+		t.Error("ByName accepts another case, want an error")
 	}
 }
 
@@ -85,12 +85,12 @@ func TestParseImage(t *testing.T) {
 func TestIPAllocator(t *testing.T) {
 	var a ipAllocator
 	if got := a.allocate(); got != "10.128.0.1" {
-		t.Errorf("first address is %s", got)
+		t.Errorf("got first address %s", got)
 	}
 	pods := []*corev1.Pod{{}, {}, {}}
 	pods[0].Status.PodIP, pods[1].Status.PodIP = "10.128.1.255", "192.0.2.10"
 	a.skipUsed(pods)
 	if got := a.allocate(); got != "10.128.2.0" {
-		t.Errorf("after 10.128.1.255 comes %s", got)
+		t.Errorf("got %s after 10.128.1.255", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Reasons of conditions, as kubelet writes them.
+// Condition reasons of the kubelet.
 const (
 	reasonNotReady       = "ContainersNotReady"
 	reasonNotInitialized = "ContainersNotInitialized"
@@ -18,7 +18,7 @@ const (
 	reasonPodFailed      = "PodFailed"
 )
 
-// phaseOf derives the phase from the containers by kubelet's rules.
+// phaseOf derives the phase from the containers by the kubelet's rules.
 func phaseOf(pod *corev1.Pod, init, main []corev1.ContainerStatus) corev1.PodPhase {
 	for i := range init {
 		c, s := &pod.Spec.InitContainers[i], &init[i]
@@ -27,7 +27,7 @@ func phaseOf(pod *corev1.Pod, init, main []corev1.ContainerStatus) corev1.PodPha
 		}
 	}
 	for i := range init {
-		// One that has failed and is tried again does not hold the phase back.
+		// A failed container that is restarted does not delay the phase.
 		if d := lastTermination(&init[i]); !initialized(&pod.Spec.InitContainers[i], &init[i]) && (d == nil || init[i].State.Running != nil) {
 			return corev1.PodPending
 		}
@@ -59,8 +59,7 @@ func phaseOf(pod *corev1.Pod, init, main []corev1.ContainerStatus) corev1.PodPha
 	return corev1.PodFailed
 }
 
-// lastTermination is how a container ended that does not run: now, or before it was set to
-// wait.
+// lastTermination returns how a container that is not running terminated: its current or its previous state.
 func lastTermination(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	if s.State.Terminated != nil {
 		return s.State.Terminated
@@ -72,8 +71,8 @@ func isTerminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// conditionsOf returns all conditions of a pod on our node, in kubelet's order and after
-// those that others have set.
+// conditionsOf returns all conditions of a pod on the simulated node, in the kubelet's order and after the conditions of
+// other controllers.
 func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, sandbox bool, now time.Time) []corev1.PodCondition {
 	ready := containersReady(pod, s)
 	kubeletConditions := []corev1.PodCondition{
@@ -90,7 +89,7 @@ func conditionsOf(pod *corev1.Pod, s *corev1.PodStatus, sandbox bool, now time.T
 	return append(slices.DeleteFunc(slices.Clone(pod.Status.Conditions), isKubeletCondition), kubeletConditions...)
 }
 
-// setTransitionTime says which generation a condition is about, and since when it has its status.
+// setTransitionTime sets the observed generation and the transition time of a condition.
 func setTransitionTime(pod *corev1.Pod, c *corev1.PodCondition, now time.Time) {
 	c.ObservedGeneration = pod.Generation
 	c.LastTransitionTime = truncateToSecond(now)
@@ -151,7 +150,7 @@ func containersReady(pod *corev1.Pod, s *corev1.PodStatus) corev1.PodCondition {
 	return c
 }
 
-// podReady repeats ContainersReady, unless a readiness gate is closed.
+// podReady is equal to ContainersReady unless a readiness gate is false.
 func podReady(pod *corev1.Pod, containers corev1.PodCondition) corev1.PodCondition {
 	c := containers
 	c.Type = corev1.PodReady

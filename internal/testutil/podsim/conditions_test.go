@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Each condition says since when, and which generation it is about.
+// Each condition has a transition time and an observed generation.
 func TestConditionTimes(t *testing.T) {
 	pod := boundPod()
 	runSteps(pod, step{Slow(5 * time.Second), 0})
@@ -22,14 +22,14 @@ func TestConditionTimes(t *testing.T) {
 	for _, c := range pod.Status.Conditions {
 		got[c.Type] = c.LastTransitionTime.Time
 		if c.ObservedGeneration != 2 {
-			t.Errorf("%s is about generation %d, want 2", c.Type, c.ObservedGeneration)
+			t.Errorf("%s: got observed generation %d, want 2", c.Type, c.ObservedGeneration)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	if pod.Status.ObservedGeneration != 2 || !pod.Status.StartTime.Equal(new(at(0))) {
-		t.Errorf("status is about generation %d, started %s", pod.Status.ObservedGeneration, pod.Status.StartTime)
+		t.Errorf("status: got observed generation %d, start time %s", pod.Status.ObservedGeneration, pod.Status.StartTime)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestReadinessGates(t *testing.T) {
 		pod  *corev1.Pod
 		want corev1.PodCondition
 	}{
-		"nobody said anything": {boundPod(gate), corev1.PodCondition{Status: "False", Reason: "ReadinessGatesNotReady",
+		"condition not set": {boundPod(gate), corev1.PodCondition{Status: "False", Reason: "ReadinessGatesNotReady",
 			Message: `corresponding condition of pod readiness gate "example.com/lb" does not exist.`}},
 		"closed": {boundPod(gate, setGate("False")), corev1.PodCondition{Status: "False", Reason: "ReadinessGatesNotReady",
 			Message: `the status of pod readiness gate "example.com/lb" is not "True", but False`}},
@@ -57,7 +57,7 @@ func TestReadinessGates(t *testing.T) {
 			foreign := len(tc.pod.Status.Conditions) - 1
 			runSteps(tc.pod, atStart(Ready())...)
 			if got := len(tc.pod.Status.Conditions); got != 5+foreign {
-				t.Errorf("%d conditions, want our five and %d of others", got, foreign)
+				t.Errorf("got %d conditions, want five and %d of other controllers", got, foreign)
 			}
 			got := podReady(tc.pod, containersReady(tc.pod, &tc.pod.Status))
 			tc.want.Type = corev1.PodReady

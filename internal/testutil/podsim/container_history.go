@@ -9,13 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// containerHistory is what a container had behind it when an act began.
+// containerHistory is the history of a container at the start of a behavior.
 type containerHistory struct {
 	wasStarted      bool                             // it was started before
-	restarts        int32                            // number of the life that the act begins with
-	newRestarts     int32                            // 1 when that life is a new one, 0 when it goes on
-	startedAt       metav1.Time                      // when that life began
-	lastTermination *corev1.ContainerStateTerminated // how the life before it ended
+	restarts        int32                            // restart count at the start of the behavior
+	newRestarts     int32                            // 1 if the behavior starts with a restart, 0 if the container keeps running
+	startedAt       metav1.Time                      // start of the current run
+	lastTermination *corev1.ContainerStateTerminated // end of the previous run
 }
 
 func (a *activeBehavior) history(c *corev1.Container) containerHistory {
@@ -39,13 +39,12 @@ func (a *activeBehavior) history(c *corev1.Container) containerHistory {
 	return p
 }
 
-// restartInterval is the time from one start of a container that exits to the next.
+// restartInterval is the time between two starts of an exiting container.
 func (a *activeBehavior) restartInterval() time.Duration {
 	return max(a.after+a.backoff, time.Millisecond)
 }
 
-// restartsSoFar says how many restarts there were since the act began, and how long ago the last
-// start is.
+// restartsSoFar returns the number of restarts since the start of the behavior and the time since the last start.
 func (a *activeBehavior) restartsSoFar(restart bool, elapsed time.Duration) (n int32, since time.Duration) {
 	if restart {
 		n = int32(min(int64(a.restarts), int64(elapsed/a.restartInterval())))
@@ -53,7 +52,7 @@ func (a *activeBehavior) restartsSoFar(restart bool, elapsed time.Duration) (n i
 	return n, elapsed - time.Duration(n)*a.restartInterval()
 }
 
-// startTime is when the n-th life since the act began has begun.
+// startTime returns the time of the n-th start since the start of the behavior.
 func (a *activeBehavior) startTime(p containerHistory, n int32) metav1.Time {
 	if n == 0 {
 		return p.startedAt
@@ -61,7 +60,7 @@ func (a *activeBehavior) startTime(p containerHistory, n int32) metav1.Time {
 	return truncateToSecond(a.since.Add(time.Duration(n) * a.restartInterval()))
 }
 
-// termination is how that life ended.
+// termination returns how this run ended.
 func (a *activeBehavior) termination(pod *corev1.Pod, c *corev1.Container, p containerHistory, n int32) *corev1.ContainerStateTerminated {
 	reason := a.reason
 	switch {
@@ -79,12 +78,12 @@ func (a *activeBehavior) termination(pod *corev1.Pod, c *corev1.Container, p con
 	}
 }
 
-// killedState is the end of a container that was stopped from outside.
+// killedState returns the state of a container that was killed from outside.
 func killedState(id string, startedAt, finishedAt metav1.Time) *corev1.ContainerStateTerminated {
 	return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: reasonError, StartedAt: startedAt, FinishedAt: finishedAt, ContainerID: id}
 }
 
-// shouldRestart says whether kubelet starts a container again that ended with this code.
+// shouldRestart reports whether the kubelet restarts a container after this exit code.
 func shouldRestart(pod *corev1.Pod, isInit bool, code int32) bool {
 	switch pod.Spec.RestartPolicy {
 	case corev1.RestartPolicyNever:
@@ -100,8 +99,8 @@ const (
 	maxBackOff   = 5 * time.Minute
 )
 
-// backOffMessage is what kubelet says about a container that was restarted often. We do
-// not wait as long as we say.
+// backOffMessage returns the kubelet's message for a container in CrashLoopBackOff. The simulator waits for less than
+// the stated time.
 func backOffMessage(pod *corev1.Pod, c *corev1.Container, restarts int32) string {
 	d := firstBackOff
 	for range min(restarts, 10) - 1 {
@@ -110,7 +109,7 @@ func backOffMessage(pod *corev1.Pod, c *corev1.Container, restarts int32) string
 	return fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", d, c.Name, pod.Name, pod.Namespace, pod.UID)
 }
 
-// startedStatus is the status that all containers have that were started at least once.
+// startedStatus returns the status of a container that was started at least once.
 func startedStatus(pod *corev1.Pod, c *corev1.Container, restarts int32) corev1.ContainerStatus {
 	i := parseImage(c.Image)
 	return corev1.ContainerStatus{
@@ -144,7 +143,7 @@ func isInitOf(pod *corev1.Pod, c *corev1.Container) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
-// initialized says whether the containers after this init container may start.
+// initialized reports whether the containers after this init container can start.
 func initialized(c *corev1.Container, s *corev1.ContainerStatus) bool {
 	if isSidecar(c) {
 		return s.Started != nil && *s.Started
@@ -160,7 +159,7 @@ func hasName(name string) func(corev1.ContainerStatus) bool {
 	return func(s corev1.ContainerStatus) bool { return s.Name == name }
 }
 
-// initialWaitingReason is what a container says that has not been tried yet.
+// initialWaitingReason returns the waiting reason of a container that was not started yet.
 func initialWaitingReason(pod *corev1.Pod) string {
 	if len(pod.Spec.InitContainers) > 0 {
 		return reasonPodInitializing
@@ -168,5 +167,5 @@ func initialWaitingReason(pod *corev1.Pod) string {
 	return reasonContainerCreating
 }
 
-// truncateToSecond is the precision of times in the API.
+// truncateToSecond truncates to the precision of times in the API.
 func truncateToSecond(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

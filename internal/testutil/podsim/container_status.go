@@ -8,19 +8,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// activeBehavior is a behavior that a pod plays.
+// activeBehavior is the current behavior of a pod.
 type activeBehavior struct {
 	Behavior
 	since time.Time
-	// previous is what the containers were when the act began: their restarts go on from
-	// there. It stays the same through the act, whatever is written meanwhile.
+	// previous is the status of the containers at the start of the behavior, on which restart counts are based. It does
+	// not change while the behavior lasts.
 	previous []corev1.ContainerStatus
 
 	podIP, hostIP string
 }
 
-// containerStatuses returns what the containers of the pod are now, and how long that lasts;
-// zero means for ever.
+// containerStatuses returns the status of the containers and how long it lasts; zero means forever.
 func (a *activeBehavior) containerStatuses(pod *corev1.Pod, now time.Time) (init, main []corev1.ContainerStatus, next time.Duration) {
 	target := a.target(pod)
 	blocked := a.kind == kindHangs
@@ -50,8 +49,8 @@ func (a *activeBehavior) containerStatuses(pod *corev1.Pod, now time.Time) (init
 	return init, main, next
 }
 
-// completeOtherContainers lets the other containers of a pod that runs to completion end well when
-// the one that the act is about has ended: the pod would never be over otherwise.
+// completeOtherContainers completes the other containers of a pod that runs to completion once the target has exited, so
+// that the pod completes.
 func (a *activeBehavior) completeOtherContainers(pod *corev1.Pod, target string, init, main []corev1.ContainerStatus) {
 	isTerminatedTarget := func(s corev1.ContainerStatus) bool { return s.Name == target && s.State.Terminated != nil }
 	if !slices.ContainsFunc(main, isTerminatedTarget) {
@@ -69,7 +68,7 @@ func (a *activeBehavior) completeOtherContainers(pod *corev1.Pod, target string,
 	}
 }
 
-// target is the container that the act is about.
+// target returns the container with the behavior.
 func (a *activeBehavior) target(pod *corev1.Pod) string {
 	if a.container != "" {
 		return a.container
@@ -77,7 +76,7 @@ func (a *activeBehavior) target(pod *corev1.Pod) string {
 	return pod.Spec.Containers[0].Name
 }
 
-// targetStatus is the part of the target.
+// targetStatus returns the status of the target.
 func (a *activeBehavior) targetStatus(pod *corev1.Pod, c *corev1.Container, isInit bool, now time.Time) (corev1.ContainerStatus, time.Duration) {
 	elapsed := now.Sub(a.since)
 	switch a.kind {
@@ -104,7 +103,7 @@ func (a *activeBehavior) targetStatus(pod *corev1.Pod, c *corev1.Container, isIn
 	return a.runningStatus(pod, c, true), 0
 }
 
-// runningStatus is a container that runs since the act began, or since before.
+// runningStatus returns the status of a container that is running since the start of the behavior or longer.
 func (a *activeBehavior) runningStatus(pod *corev1.Pod, c *corev1.Container, ready bool) corev1.ContainerStatus {
 	p := a.history(c)
 	s := startedStatus(pod, c, p.restarts)
@@ -114,7 +113,7 @@ func (a *activeBehavior) runningStatus(pod *corev1.Pod, c *corev1.Container, rea
 	return s
 }
 
-// completedStatus is a container that has ended well, now or before.
+// completedStatus returns the status of a container that completed now or earlier.
 func (a *activeBehavior) completedStatus(pod *corev1.Pod, c *corev1.Container) corev1.ContainerStatus {
 	if i := slices.IndexFunc(a.previous, hasName(c.Name)); i >= 0 && succeeded(&a.previous[i]) {
 		return a.previous[i]
@@ -129,11 +128,11 @@ func (a *activeBehavior) completedStatus(pod *corev1.Pod, c *corev1.Container) c
 	return s
 }
 
-// waitingStatus is a container that cannot be started, for the first time or again.
+// waitingStatus returns the status of a container that cannot be started or restarted.
 func (a *activeBehavior) waitingStatus(pod *corev1.Pod, c *corev1.Container, reason, message string) corev1.ContainerStatus {
 	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, VolumeMounts: volumeMountStatuses(c)}
 	if p := a.history(c); p.wasStarted {
-		// The status of the container that was there stays, as that of a dead one.
+		// Keep the status of the previous container.
 		s = startedStatus(pod, c, p.restarts-p.newRestarts)
 		s.LastTerminationState.Terminated = p.lastTermination
 		if p.newRestarts == 0 {
@@ -145,7 +144,7 @@ func (a *activeBehavior) waitingStatus(pod *corev1.Pod, c *corev1.Container, rea
 	return s
 }
 
-// exitingStatus is a container that exits, and is restarted if the restart policy says so:
+// exitingStatus returns the status of a container that exits and is restarted according to the restart policy:
 //
 //	since                    + cycle                  + 2 cycles      + restarts x cycle
 //	| runs (after) | down (pause) | runs (after) | down (pause) | ... | runs | stays down
@@ -161,7 +160,7 @@ func (a *activeBehavior) exitingStatus(pod *corev1.Pod, c *corev1.Container, isI
 	if elapsed < a.after {
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: a.startTime(p, n)}
 		s.Started = new(true)
-		s.Ready = !isInit && c.ReadinessProbe == nil // a probe would not have answered yet
+		s.Ready = !isInit && c.ReadinessProbe == nil // with a readiness probe it would not be ready yet
 		return s, a.after - elapsed
 	}
 	terminated := a.termination(pod, c, p, n)
@@ -170,7 +169,7 @@ func (a *activeBehavior) exitingStatus(pod *corev1.Pod, c *corev1.Container, isI
 		s.State.Terminated = terminated
 		s.Ready = isInit && a.exitCode == 0
 		return s, 0
-	case n == 0 && a.restarts > 0: // the first restart is immediate: no back-off yet
+	case n == 0 && a.restarts > 0: // the first restart has no backoff
 		s.State.Terminated = terminated
 	default:
 		s.LastTerminationState.Terminated = terminated

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What brief says about the conditions of pods in trouble.
+// Conditions of failing pods as summarize prints them.
 const (
 	appNotReady = "Ready False ContainersNotReady containers with unready status: [app]\n" +
 		"ContainersReady False ContainersNotReady containers with unready status: [app]\n"
@@ -37,17 +37,17 @@ func (tc stepsTest) run(t *testing.T) {
 	}
 }
 
-// atStart looks at a behavior at noon, later again after an hour, when all has come to rest.
+// atStart checks a behavior at its start, afterOneHour when its status is stable.
 func atStart(b Behavior) []step { return []step{{b, 0}} }
 
 func afterOneHour(b Behavior) []step { return []step{{b, 0}, {b, time.Hour}} }
 
-// recoversAfterOneHour is a pod that was in trouble for an hour.
+// recoversAfterOneHour fails for an hour and then becomes ready.
 func recoversAfterOneHour(b Behavior) []step {
 	return append(afterOneHour(b), step{Ready(), 2 * time.Hour})
 }
 
-// failsAfterOneHour is a pod that was well for an hour.
+// failsAfterOneHour is ready for an hour and then fails.
 func failsAfterOneHour(b Behavior) []step { return []step{{Ready(), 0}, {b, time.Hour}} }
 
 func TestOneContainer(t *testing.T) {
@@ -62,7 +62,7 @@ func TestOneContainer(t *testing.T) {
 		"config missing": {boundPod(), afterOneHour(ConfigMissing("db")), "Pending\n" + appNotReady + "app waits CreateContainerConfigError", 0},
 		"out of memory": {boundPod(), afterOneHour(OOMKilled()),
 			"Running\n" + appNotReady + "app waits CrashLoopBackOff restarts 3 last OOMKilled 137", 0},
-		"exits well, though it should not": {boundPod(), afterOneHour(Succeeded()),
+		"exits with 0 although it should run": {boundPod(), afterOneHour(Succeeded()),
 			"Running\n" + appNotReady + "app waits CrashLoopBackOff restarts 3 last Completed 0", 0},
 	}
 	for name, tc := range tests {
@@ -94,21 +94,21 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// A pod that changes its behavior keeps what it went through.
+// A pod whose behavior changes keeps its container history.
 func TestBehaviorChangeKeepsContainerHistory(t *testing.T) {
 	crash := CrashLoop(3).WithRestarts(2, time.Second)
 	tests := map[string]stepsTest{
-		"runner crashes": {boundPod(), failsAfterOneHour(crash), "Running\n" + appNotReady + "app ended Error 3", time.Second},
-		"runner loses its image": {boundPod(), failsAfterOneHour(ImageDenied()),
+		"running, then crashes": {boundPod(), failsAfterOneHour(crash), "Running\n" + appNotReady + "app ended Error 3", time.Second},
+		"running, then image denied": {boundPod(), failsAfterOneHour(ImageDenied()),
 			"Running\n" + appNotReady + "app waits ErrImagePull last Error 137", 300 * time.Millisecond},
-		"runner becomes unready": {boundPod(), failsAfterOneHour(NeverReady()), "Running\n" + appNotReady + "app running", 0},
-		"crash heals":            {boundPod(), recoversAfterOneHour(crash), "Running\napp running ready restarts 3 last Error 3", 0},
-		"image heals":            {boundPod(), recoversAfterOneHour(ImageNotFound()), "Running\napp running ready", 0},
-		"unready heals":          {boundPod(), recoversAfterOneHour(NeverReady()), "Running\napp running ready", 0},
-		"hanging heals":          {boundPod(), recoversAfterOneHour(Hang()), "Running\napp running ready", 0},
-		"init heals": {boundPod(withInitContainer("setup")), recoversAfterOneHour(crash.InContainer("setup")),
+		"running, then unready": {boundPod(), failsAfterOneHour(NeverReady()), "Running\n" + appNotReady + "app running", 0},
+		"crash recovers":        {boundPod(), recoversAfterOneHour(crash), "Running\napp running ready restarts 3 last Error 3", 0},
+		"image recovers":        {boundPod(), recoversAfterOneHour(ImageNotFound()), "Running\napp running ready", 0},
+		"unready recovers":      {boundPod(), recoversAfterOneHour(NeverReady()), "Running\napp running ready", 0},
+		"hanging recovers":      {boundPod(), recoversAfterOneHour(Hang()), "Running\napp running ready", 0},
+		"init recovers": {boundPod(withInitContainer("setup")), recoversAfterOneHour(crash.InContainer("setup")),
 			"Running\nsetup ended Completed 0 ready restarts 3 last Error 3\napp running ready", 0},
-		"runner loses its image and heals": {boundPod(), append(failsAfterOneHour(ImageDenied()), step{Ready(), 2 * time.Hour}),
+		"running, image denied, then recovers": {boundPod(), append(failsAfterOneHour(ImageDenied()), step{Ready(), 2 * time.Hour}),
 			"Running\napp running ready restarts 1 last Error 137", 0},
 	}
 	for name, tc := range tests {
@@ -121,11 +121,11 @@ func TestPodsThatRunToCompletion(t *testing.T) {
 		"runs":     {boundPod(withRestartPolicy("Never")), atStart(Succeeded()), "Running\napp running ready", 300 * time.Millisecond},
 		"succeeds": {boundPod(withRestartPolicy("Never")), afterOneHour(Succeeded()), "Succeeded\n" + completedConditions + "app ended Completed 0", 0},
 		"fails":    {boundPod(withRestartPolicy("Never")), afterOneHour(Failed(2)), "Failed\n" + noSandbox + failedConditions + "app ended Error 2", 0},
-		"succeeds at the first try": {boundPod(withRestartPolicy("OnFailure")), afterOneHour(Succeeded()),
+		"succeeds at the first attempt": {boundPod(withRestartPolicy("OnFailure")), afterOneHour(Succeeded()),
 			"Succeeded\n" + completedConditions + "app ended Completed 0", 0},
 		"is retried in place": {boundPod(withRestartPolicy("OnFailure")), afterOneHour(Failed(2)),
 			"Running\n" + appNotReady + "app waits CrashLoopBackOff restarts 3 last Error 2", 0},
-		"ends with its helpers": {boundPod(withRestartPolicy("Never"), withContainer("helper"), withSidecar("proxy")), afterOneHour(Succeeded()),
+		"other containers complete": {boundPod(withRestartPolicy("Never"), withContainer("helper"), withSidecar("proxy")), afterOneHour(Succeeded()),
 			"Succeeded\n" + completedConditions + "proxy ended Completed 0\napp ended Completed 0\nhelper ended Completed 0", 0},
 	}
 	for name, tc := range tests {
@@ -136,7 +136,7 @@ func TestPodsThatRunToCompletion(t *testing.T) {
 func TestSeveralContainers(t *testing.T) {
 	crash := CrashLoop(3).WithRestarts(2, time.Second)
 	tests := map[string]stepsTest{
-		"second one in trouble": {boundPod(withContainer("cache")), atStart(ConfigMissing("db").InContainer("cache")), "Pending\n" +
+		"second container fails": {boundPod(withContainer("cache")), atStart(ConfigMissing("db").InContainer("cache")), "Pending\n" +
 			strings.ReplaceAll(appNotReady, "app", "cache") + "app running ready\ncache waits CreateContainerConfigError", 0},
 		"no such container": {boundPod(), atStart(CrashLoop(1).InContainer("nobody")), "Running\napp running ready", 0},
 		"init done":         {boundPod(withInitContainer("setup")), atStart(Ready()), "Running\nsetup ended Completed 0 ready\napp running ready", 0},
@@ -144,11 +144,11 @@ func TestSeveralContainers(t *testing.T) {
 			"setup waits PodInitializing\napp waits PodInitializing", 0},
 		"init crashes": {boundPod(withInitContainer("setup")), afterOneHour(crash.InContainer("setup")), "Pending\n" + setupNotInitialized + appNotReady +
 			"setup waits CrashLoopBackOff restarts 2 last Error 3\napp waits PodInitializing", 0},
-		"init fails for good": {boundPod(withRestartPolicy("Never"), withInitContainer("setup")), afterOneHour(crash.InContainer("setup")), "Failed\n" + noSandbox +
+		"init container fails permanently": {boundPod(withRestartPolicy("Never"), withInitContainer("setup")), afterOneHour(crash.InContainer("setup")), "Failed\n" + noSandbox +
 			setupNotInitialized + failedConditions + "setup ended Error 3\napp waits PodInitializing", 0},
-		"init takes its time": {boundPod(withInitContainer("setup")), atStart(Slow(time.Second).InContainer("setup")), "Pending\n" + setupNotInitialized +
+		"slow init container": {boundPod(withInitContainer("setup")), atStart(Slow(time.Second).InContainer("setup")), "Pending\n" + setupNotInitialized +
 			appNotReady + "setup running\napp waits PodInitializing", time.Second},
-		"init done after its time": {boundPod(withInitContainer("setup")), afterOneHour(Slow(time.Second).InContainer("setup")),
+		"slow init container completed": {boundPod(withInitContainer("setup")), afterOneHour(Slow(time.Second).InContainer("setup")),
 			"Running\nsetup ended Completed 0 ready\napp running ready", 0},
 		"sidecar": {boundPod(withSidecar("proxy")), atStart(Ready()), "Running\nproxy running ready\napp running ready", 0},
 		"sidecar not ready": {boundPod(withSidecar("proxy")), atStart(NeverReady().InContainer("proxy")), "Running\n" +
@@ -159,8 +159,7 @@ func TestSeveralContainers(t *testing.T) {
 	}
 }
 
-// The texts that programs and people look for, checked against the sources of kubelet
-// 1.36.3 and containerd 2.4.2.
+// The messages that programs parse, checked against the sources of kubelet 1.36.3 and containerd 2.4.2.
 func TestMessagesMatchKubelet(t *testing.T) {
 	private := func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "registry.example.com/team/app:2.1" }
 	tests := map[string]struct {
@@ -180,7 +179,7 @@ func TestMessagesMatchKubelet(t *testing.T) {
 			`unpack image "registry.example.com/team/app:2.1": failed to resolve image: failed to do request: Head ` +
 			`"https://registry.example.com/v2/team/app/manifests/2.1": dial tcp: lookup registry.example.com on 10.96.0.10:53: no such host`},
 		"config missing": {boundPod(), atStart(ConfigMissing("db")), `secret "db" not found`},
-		"own words":      {boundPod(), atStart(ConfigMissing("").WithMessage(`configmap "settings" not found`)), `configmap "settings" not found`},
+		"custom message": {boundPod(), atStart(ConfigMissing("").WithMessage(`configmap "settings" not found`)), `configmap "settings" not found`},
 		"crash": {boundPod(), afterOneHour(CrashLoop(1)),
 			`back-off 40s restarting failed container=app pod=web-1_shop(u1)`},
 		"crash, many times": {boundPod(), afterOneHour(CrashLoop(1).WithRestarts(20, time.Second)),
@@ -212,8 +211,8 @@ func TestTerminationMessage(t *testing.T) {
 	}
 }
 
-// Whatever the behavior and the pod, the play comes to rest after a few writes, goes on
-// from what it wrote itself, and never forgets a restart.
+// Every behavior of every pod becomes stable after a few status writes, continues from its own writes, and never loses a
+// restart.
 func TestEveryBehaviorConverges(t *testing.T) {
 	pods := map[string]*corev1.Pod{
 		"service": boundPod(), "job": boundPod(withRestartPolicy("Never")), "retried job": boundPod(withRestartPolicy("OnFailure")),
@@ -240,14 +239,14 @@ func checkConverges(t *testing.T, pod *corev1.Pod, b Behavior) {
 		}
 		pod.Status = s
 		if repeated, _ := runningPodStatus(pod, a, now.Add(next/2)); !cmp.Equal(repeated, s) {
-			t.Fatalf("differs within the time it should last: %s", cmp.Diff(s, repeated))
+			t.Fatalf("status changed before its duration ended: %s", cmp.Diff(s, repeated))
 		}
 		if next == 0 {
 			return
 		}
 		now = now.Add(next)
 	}
-	t.Error("is not at rest after 20 writes")
+	t.Error("status is not stable after 20 writes")
 }
 
 func restartsOf(s corev1.PodStatus) int32 {

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Sync plays one pod as it is now, past queue and cache. The simulator has to be
-// stopped: two workers must not play the same pod.
+// Sync syncs one pod directly, without queue and cache. The simulator must be stopped, so that only one worker handles
+// the pod.
 func (s *Simulator) Sync(ctx context.Context, namespace, name string) error {
 	pod, err := s.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

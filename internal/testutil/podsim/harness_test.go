@@ -34,7 +34,7 @@ var (
 
 const waitTimeout = 40 * time.Second
 
-// harness is a control plane with a simulator and an independent eye on it.
+// harness is a control plane with a simulator and an independent watch.
 type harness struct {
 	*testing.T
 	plane  *controlplane.Plane
@@ -78,7 +78,7 @@ func (s *harness) waitFor(what string, done func(watcher.State) bool) {
 	s.check(s.w.WaitFor(ctx, what, done))
 }
 
-// setBehaviors chooses behaviors by the label "app" of the pods; all others do the usual.
+// setBehaviors sets behaviors by the label "app" of the pods; all others get the default.
 func (s *harness) setBehaviors(byApp map[string]podsim.Behavior) {
 	byApp = maps.Clone(byApp)
 	s.sim.SetBehavior(func(pod *corev1.Pod) podsim.Behavior { return byApp[pod.Labels["app"]] })
@@ -101,7 +101,7 @@ func (s *harness) setBehavior(name, behavior string) {
 	s.patchDeployment(name, `{"spec":{"template":{"metadata":{"annotations":{"podsim.holdfast.dev/behavior":"`+behavior+`"}}}}}`)
 }
 
-// createPod creates a pod without an owner and returns its name. It is found by the app.
+// createPod creates a pod without an owner and returns its name.
 func (s *harness) createPod(app, behavior string, finalizers ...string) string {
 	s.Helper()
 	t := podTemplate(map[string]string{"app": app})
@@ -114,7 +114,7 @@ func (s *harness) createPod(app, behavior string, finalizers ...string) string {
 	return pod.Name
 }
 
-// createJob creates a Job that gives up at the first failure.
+// createJob creates a Job that fails at the first pod failure.
 func (s *harness) createJob(name, behavior string) {
 	s.Helper()
 	t := podTemplate(map[string]string{"app": name})
@@ -125,7 +125,7 @@ func (s *harness) createJob(name, behavior string) {
 	s.check(err)
 }
 
-// jobResult is the condition that a Job has ended with.
+// jobResult returns the final condition of a Job.
 func (s *harness) jobResult(state watcher.State, name string) batchv1.JobConditionType {
 	job := &batchv1.Job{}
 	if o := state.Get(jobs, s.ns+"/"+name); o != nil {
@@ -139,7 +139,7 @@ func (s *harness) jobResult(state watcher.State, name string) batchv1.JobConditi
 	return ""
 }
 
-// newDeployment that gives up on a rollout after two seconds.
+// newDeployment returns a Deployment with a progress deadline of two seconds.
 func newDeployment(name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -172,7 +172,7 @@ func behaviorAnnotations(behavior string) map[string]string {
 	return map[string]string{"podsim.holdfast.dev/behavior": behavior}
 }
 
-// allReady is asked after every event, so it does not convert anything.
+// allReady is called after every event, so it does not convert objects.
 func allReady(state watcher.State, ns string, n int, replicas int64) bool {
 	ready := 0
 	for _, d := range state.Live(deployments) {
@@ -216,15 +216,15 @@ func (s *harness) podsOf(state watcher.State, app string) []*corev1.Pod {
 	return list
 }
 
-// hasReadyPods says whether a Deployment has n ready pods, and no other. Both are asked: the two
-// are watched separately, and one may be seen before the other.
+// hasReadyPods reports whether a Deployment has n ready pods and no others. It checks the status and the pods, because
+// they are watched separately.
 func (s *harness) hasReadyPods(state watcher.State, name string, n int32) bool {
 	list := s.podsOf(state, name)
 	unready := func(pod *corev1.Pod) bool { return !isReady(pod) }
 	return s.deployment(state, name).Status.ReadyReplicas == n && len(list) == int(n) && !slices.ContainsFunc(list, unready)
 }
 
-// onlyPod returns the one pod of an app, or an empty one.
+// onlyPod returns the only pod of an app, or an empty one.
 func (s *harness) onlyPod(state watcher.State, app string) *corev1.Pod {
 	if list := s.podsOf(state, app); len(list) == 1 {
 		return list[0]
@@ -261,8 +261,7 @@ func deploymentCondition(d *appsv1.Deployment, t appsv1.DeploymentConditionType)
 	return d.Status.Conditions[i]
 }
 
-// firstProblem names the trouble of the first pod that has any, as a person would read it from
-// the status.
+// firstProblem returns the problem of the first failing pod, as shown in its status.
 func firstProblem(list []*corev1.Pod) string {
 	for _, pod := range list {
 		for _, c := range pod.Status.Conditions {

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// image is a reference in full, as containerd knows it: "nginx" is
-// "docker.io/library/nginx:latest" there.
+// image is a full image reference as containerd resolves it: "nginx" is "docker.io/library/nginx:latest".
 type image struct {
 	host, path string
-	tag        string // empty when there is a digest
+	tag        string // empty if there is a digest
 	digest     string
 }
 
@@ -40,7 +39,7 @@ func (i image) String() string {
 	return i.host + "/" + i.path + ":" + i.tag
 }
 
-// id is the reference by digest that containerd gives for a pulled image.
+// id returns the reference by digest of a pulled image.
 func (i image) id() string {
 	digest := i.digest
 	if digest == "" {
@@ -49,11 +48,11 @@ func (i image) id() string {
 	return i.host + "/" + i.path + "@" + digest
 }
 
-// expand puts the parts of the reference into a text about it.
+// expand replaces the placeholders for parts of the reference in a text.
 func (i image) expand(text string) string {
 	host, tag := i.host, i.tag
 	if host == "docker.io" {
-		host = "registry-1.docker.io" // what the name stands for
+		host = "registry-1.docker.io" // the registry host of docker.io
 	}
 	if i.digest != "" {
 		tag = i.digest
@@ -61,7 +60,7 @@ func (i image) expand(text string) string {
 	return strings.NewReplacer("{ref}", i.String(), "{host}", host, "{path}", i.path, "{tag}", tag).Replace(text)
 }
 
-// hash makes an identifier that looks random and is always the same.
+// hash returns a deterministic identifier that looks random.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

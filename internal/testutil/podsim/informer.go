@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// newInformer keeps a copy of all pods.
+// newInformer caches all pods.
 func newInformer(client kubernetes.Interface) cache.SharedIndexInformer {
 	pods := client.CoreV1().Pods(metav1.NamespaceAll)
 	lw := &cache.ListWatch{
@@ -31,7 +31,7 @@ func newInformer(client kubernetes.Interface) cache.SharedIndexInformer {
 	return informer
 }
 
-// must is for calls that fail only on an informer that runs already.
+// must is for calls that fail only on a running informer.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -45,12 +45,10 @@ func withoutManagedFields(o any) (any, error) {
 	return o, nil
 }
 
-// retryInterval is the pause of eagerly.
 const retryInterval = 250 * time.Millisecond
 
-// retryWhileUnreachable asks until somebody answers, be it with an error. The informer itself would
-// pause up to a minute when the API server is away, and a node that comes back late
-// would spoil what a test measures of others.
+// retryWhileUnreachable retries until the API server responds, even with an error. The informer would back off for up to
+// a minute after an outage of the API server, and a late node would distort measurements.
 func retryWhileUnreachable[T any](ctx context.Context, request func() (T, error)) (T, error) {
 	for {
 		result, err := request()

@@ -20,15 +20,14 @@ import (
 )
 
 const (
-	// nodeIP is from a range for documentation: nobody can be there.
+	// nodeIP is from a documentation range, so that it is never reachable.
 	nodeIP = "192.0.2.10"
-	// heartbeatInterval and leaseSeconds are kubelet's.
+	// heartbeatInterval and leaseSeconds are those of the kubelet.
 	heartbeatInterval = 10 * time.Second
 	leaseSeconds      = 40
 )
 
-// register creates the node and its lease. The namespace of leases appears a moment
-// after the API server is ready.
+// register creates the node and its lease. The namespace of leases is created a moment after the API server is ready.
 func (s *Simulator) register(ctx context.Context) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -41,8 +40,7 @@ func (s *Simulator) register(ctx context.Context) error {
 	return nil
 }
 
-// heartbeat renews the lease: the node lifecycle controller marks pods as lost after
-// 50 s without.
+// heartbeat renews the lease: the node lifecycle controller marks the node as unreachable after 50 s without a renewal.
 func (s *Simulator) heartbeat(ctx context.Context) {
 	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
@@ -58,7 +56,7 @@ func (s *Simulator) heartbeat(ctx context.Context) {
 	}
 }
 
-// ensureNodeAndLease makes sure that the node is there, ready, and alive.
+// ensureNodeAndLease ensures that the node and its lease exist and are current.
 func (s *Simulator) ensureNodeAndLease(ctx context.Context) error {
 	node, err := s.ensureNode(ctx)
 	if err != nil {
@@ -80,7 +78,7 @@ func (s *Simulator) ensureNode(ctx context.Context) (*corev1.Node, error) {
 	if err != nil || isReady(node) {
 		return node, err
 	}
-	// Somebody gave us up while the API server was away, or we were not the first here.
+	// The node was marked unreachable during an outage of the API server, or was created by an earlier simulator.
 	node.Status = want.Status
 	return nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
 }
@@ -113,7 +111,7 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// newNode is a node that everything fits on.
+// newNode returns a node with enough resources for all pods.
 func newNode(name string, now time.Time) *corev1.Node {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("1000"),
@@ -146,11 +144,10 @@ func newNode(name string, now time.Time) *corev1.Node {
 	}
 }
 
-// podRange is where pods get their addresses from: large enough never to give one out
-// twice.
+// podRange is the address range of pods, large enough to never reuse an address.
 var podRange = netip.MustParsePrefix("10.128.0.0/9")
 
-// ipAllocator gives out the addresses of podRange one after the other.
+// ipAllocator allocates the addresses of podRange in order.
 type ipAllocator struct {
 	mu       sync.Mutex
 	lastUsed uint32
@@ -166,7 +163,7 @@ func (a *ipAllocator) allocate() string {
 	return netip.AddrFrom4(ip).String()
 }
 
-// skipUsed passes over addresses that a simulator before us has given out.
+// skipUsed skips the addresses that an earlier simulator allocated.
 func (a *ipAllocator) skipUsed(pods []*corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// TestHundredDeployments is what the package is for: a cluster full of pods within
-// seconds, and single ones in trouble that look like real trouble.
+// TestHundredDeployments simulates a cluster full of pods within seconds, with some failing pods that look like real
+// failures.
 func TestHundredDeployments(t *testing.T) {
 	const n = 100
 	s := newHarness(t)
@@ -25,11 +25,11 @@ func TestHundredDeployments(t *testing.T) {
 	})
 	t.Logf("%d Deployments with %d ready pods after %.1f s", n, 3*n, time.Since(start).Seconds())
 
-	// Running pods break: their Deployments have nothing left.
+	// Running pods fail: their Deployments have no available pods.
 	s.setBehaviors(map[string]podsim.Behavior{"app-001": podsim.CrashLoop(1), "app-002": podsim.NeverReady()})
-	// New pods break: the rollout stands still, the old pods go on.
+	// New pods fail: the rollout stops, the old pods keep running.
 	s.setBehavior("app-003", "ImageNotFound")
-	// New Deployments never come up.
+	// New Deployments never become available.
 	s.createDeployment(withBehavior(newDeployment("app-100", 3), "Unschedulable"))
 	s.createDeployment(withBehavior(newDeployment("app-101", 3), "ImageNotFound"))
 
@@ -52,5 +52,5 @@ func TestHundredDeployments(t *testing.T) {
 				firstProblem(s.podsOf(state, name)) == want.problem
 		})
 	}
-	t.Logf("five in trouble after %.1f s", time.Since(start).Seconds())
+	t.Logf("five failing Deployments after %.1f s", time.Since(start).Seconds())
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// A real scheduler finds the simulated node, and what it says about a pod that does not
-// fit is what the simulator says when it plays the scheduler itself.
+// A real scheduler accepts the simulated node, and its message for a pod that does not fit is equal to that of the
+// simulated scheduler.
 func TestRealScheduler(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{Scheduler: true})
 	s := newHarnessOn(t, plane, podsim.WithoutScheduling())
-	s.createDeployment(withCPURequest("400", newDeployment("fits", 2))) // of 1000
+	s.createDeployment(withCPURequest("400", newDeployment("fits", 2))) // of 1000 CPUs
 	s.waitFor("the pods that fit to be ready", func(state watcher.State) bool { return s.deployment(state, "fits").Status.ReadyReplicas == 2 })
 	s.createDeployment(withCPURequest("400", newDeployment("large", 1)))
 	s.waitFor("the pod that does not fit", func(state watcher.State) bool { return firstProblem(s.podsOf(state, "large")) == "Unschedulable" })
 	realStatus := s.podsOf(s.w.State(), "large")[0].Status
 
-	// The same again, played.
+	// The same with the simulated scheduler.
 	s.sim.Stop()
 	s.check(plane.Scheduler.Kill())
 	sim, err := podsim.Start(t.Context(), plane.Config)

@@ -21,7 +21,7 @@ import (
 // workers is enough to keep an API server on a small machine busy.
 const workers = 16
 
-// Simulator plays the pods of one node until its context ends or Stop is called.
+// Simulator simulates the pods of one node until its context ends or Stop is called.
 type Simulator struct {
 	client           kubernetes.Interface
 	node             string
@@ -42,43 +42,41 @@ type Simulator struct {
 	ips        ipAllocator
 }
 
-// podState is what we remember of one pod. Only the worker that has its key touches it.
+// podState is the state of one pod. Only the worker with its key accesses it.
 type podState struct {
 	*activeBehavior
-	// lastWritten is the pod after our last write: the cache may be behind it.
+	// lastWritten is the pod after the last write; the cache may be older.
 	lastWritten *corev1.Pod
-	// deletionSeenAt is when we first saw that the pod is being deleted.
+	// deletionSeenAt is when the deletion of the pod was first observed.
 	deletionSeenAt time.Time
 }
 
-// Option changes how a Simulator plays.
+// Option configures a Simulator.
 type Option func(*Simulator)
 
-// WithBehavior chooses the behavior of each pod from the start, see [Simulator.Play].
+// WithBehavior sets the behavior of pods, see [Simulator.SetBehavior].
 func WithBehavior(behaviorOf func(*corev1.Pod) Behavior) Option {
 	return func(s *Simulator) { s.behaviorOf = behaviorOf }
 }
 
-// WithNodeName names the node; without it, it is "sim-node". Of several simulators in one
-// cluster, all but one have to [WithoutScheduling].
+// WithNodeName sets the name of the node; the default is "sim-node". Of several simulators in one cluster, all but one
+// need [WithoutScheduling].
 func WithNodeName(name string) Option {
 	return func(s *Simulator) { s.node = name }
 }
 
-// WithoutScheduling leaves the placing of pods to a real scheduler. Unschedulable has no
-// effect then: ask for more than the node has.
+// WithoutScheduling leaves the scheduling of pods to a real scheduler. Unschedulable has no effect then: request more
+// than the node has.
 func WithoutScheduling() Option {
 	return func(s *Simulator) { s.schedulesPods = false }
 }
 
-// WithTerminationDelay is how long a deleted pod takes to end, at most its grace period. Without
-// it, pods end at once.
+// WithTerminationDelay is the time until a deleted pod terminates, at most its grace period. The default is at once.
 func WithTerminationDelay(d time.Duration) Option {
 	return func(s *Simulator) { s.terminationDelay = d }
 }
 
-// Start registers the node and begins to play. It returns when all existing pods are
-// known.
+// Start registers the node and starts the simulation. It returns when all existing pods are known.
 func Start(ctx context.Context, cfg *rest.Config, options ...Option) (*Simulator, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "holdfast-test-podsim"
@@ -113,7 +111,7 @@ func newSimulator(client kubernetes.Interface, options ...Option) *Simulator {
 	s := &Simulator{
 		client: client, node: "sim-node", schedulesPods: true, now: time.Now,
 		informer: informer, pods: listersv1.NewPodLister(informer.GetIndexer()),
-		// One limit per pod, and short: a conflict is over when the cache has caught up.
+		// A short limit per pod: a conflict is resolved when the cache has caught up.
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Second)),
 		podStates: map[types.UID]*podState{},
@@ -130,10 +128,9 @@ func newSimulator(client kubernetes.Interface, options ...Option) *Simulator {
 	return s
 }
 
-// SetBehavior chooses anew what happens to each pod, also to those that exist: a pod whose
-// behavior changes begins its new act now, one whose behavior stays goes on. The
-// function is called from several goroutines and should do nothing but look at the pod;
-// it returns the zero Behavior for the usual.
+// SetBehavior sets the behavior of all pods, including existing ones: a pod whose behavior changes starts the new one,
+// others are not affected. The function is called concurrently and must only inspect the pod; it returns the zero
+// Behavior for the default.
 func (s *Simulator) SetBehavior(behaviorOf func(*corev1.Pod) Behavior) {
 	s.mu.Lock()
 	s.behaviorOf = behaviorOf
@@ -143,8 +140,7 @@ func (s *Simulator) SetBehavior(behaviorOf func(*corev1.Pod) Behavior) {
 	}
 }
 
-// Stop ends the play as a power cut ends a node: Node and pods stay as they are, and
-// nobody renews the lease.
+// Stop stops the simulation like a power failure of a node: node and pods stay, and the lease is not renewed.
 func (s *Simulator) Stop() {
 	s.stop()
 	s.queue.ShutDown()
@@ -191,9 +187,9 @@ func (s *Simulator) runWorker(ctx context.Context) {
 func (s *Simulator) processKey(ctx context.Context, key string) {
 	next, err := s.sync(ctx, key)
 	if err != nil {
-		// A conflict says that the cache is behind, nothing more.
+		// A conflict only means that the cache is behind.
 		if !apierrors.IsConflict(err) && !errors.Is(err, context.Canceled) {
-			klog.FromContext(ctx).Error(err, "Could not play pod", "pod", key)
+			klog.FromContext(ctx).Error(err, "Could not simulate pod", "pod", key)
 		}
 		s.queue.AddRateLimited(key)
 		return

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// runningPodStatus is the status of a pod on our node: a function of the pod, its act and the
-// time. It lasts for next, or for ever when next is zero.
+// runningPodStatus returns the status of a pod on the simulated node: a function of the pod, its behavior and the time.
+// It lasts for next, or forever if next is zero.
 func runningPodStatus(pod *corev1.Pod, a *activeBehavior, now time.Time) (s corev1.PodStatus, next time.Duration) {
 	s = *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
@@ -26,8 +26,8 @@ func runningPodStatus(pod *corev1.Pod, a *activeBehavior, now time.Time) (s core
 	return s, next
 }
 
-// finalPodStatus is the last status of a pod that is being deleted: kubelet has stopped what ran
-// and says how everything ended before it lets the pod go.
+// finalPodStatus returns the last status of a deleted pod: the kubelet stops the containers and reports how they
+// terminated.
 func finalPodStatus(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
@@ -50,8 +50,8 @@ func finalPodStatus(pod *corev1.Pod, now time.Time) corev1.PodStatus {
 	return s
 }
 
-// stopContainer ends a container: one that runs obeys the signal, one that waits for its next
-// life stays as dead as it is, and one that never was is lost.
+// stopContainer terminates a container: a running one exits, a waiting one keeps its last termination, one that never
+// ran is reported as lost.
 func stopContainer(s *corev1.ContainerStatus, now time.Time) {
 	s.Ready, s.Started = false, new(false)
 	switch {
@@ -70,7 +70,7 @@ func stopContainer(s *corev1.ContainerStatus, now time.Time) {
 	s.State.Running, s.State.Waiting = nil, nil
 }
 
-// unscheduledStatus is what the scheduler writes when no node fits.
+// unscheduledStatus returns the status that the scheduler writes if no node fits.
 func unscheduledStatus(pod *corev1.Pod, message string, now time.Time) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	c := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}

@@ -16,10 +16,10 @@ import (
 // baseTime is when the pods of these tests are bound.
 var baseTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// at is a moment after noon.
+// at returns baseTime plus d.
 func at(d time.Duration) metav1.Time { return metav1.NewTime(baseTime.Add(d)) }
 
-// boundPod is a pod as the binding leaves it, with one container "app".
+// boundPod returns a newly bound pod with one container "app".
 func boundPod(change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u1", Generation: 1},
@@ -63,14 +63,14 @@ func withSidecar(name string) func(*corev1.Pod) {
 	}
 }
 
-// step is a behavior and how long after noon it is looked at.
+// step is a behavior and the time after baseTime at which it is checked.
 type step struct {
 	Behavior
 	offset time.Duration
 }
 
-// runSteps plays scenes one after the other as the simulator does, and returns how long
-// the last one lasts. The pod has its status then.
+// runSteps runs behaviors one after the other as the simulator does, and returns how long the last status lasts. The pod
+// then has this status.
 func runSteps(pod *corev1.Pod, steps ...step) time.Duration {
 	var a *activeBehavior
 	var next time.Duration
@@ -84,8 +84,7 @@ func runSteps(pod *corev1.Pod, steps ...step) time.Duration {
 	return next
 }
 
-// summarize tells a status in a few lines: the phase, the conditions that are not True, and
-// each container.
+// summarize returns a short form of a status: the phase, the conditions that are not True, and each container.
 func summarize(s corev1.PodStatus) string {
 	lines := []string{string(s.Phase)}
 	for _, c := range s.Conditions {
@@ -121,7 +120,7 @@ func summarizeContainer(c corev1.ContainerStatus) string {
 	return line
 }
 
-// The whole status once, as kubelet 1.36 with containerd writes it.
+// The complete status, as kubelet 1.36 with containerd writes it.
 func TestFullStatus(t *testing.T) {
 	pod := boundPod(func(pod *corev1.Pod) {
 		c := &pod.Spec.Containers[0]

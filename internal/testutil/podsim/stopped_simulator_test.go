@@ -13,19 +13,19 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// Stories in which the simulator is stopped: each has its own, on one control plane.
+// Tests that stop the simulator: each has its own, on one control plane.
 func TestStoppedSimulator(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{})
 	for name, story := range map[string]func(*harness){
-		"nothing is written twice":                syncIsIdempotent,
-		"pods of others are left alone":           otherSchedulersPodsAreIgnored,
-		"a second simulator goes on where it was": secondSimulatorContinues,
+		"nothing is written twice":             syncIsIdempotent,
+		"pods of other schedulers are ignored": otherSchedulersPodsAreIgnored,
+		"a second simulator continues":         secondSimulatorContinues,
 	} {
 		t.Run(name, func(t *testing.T) { story(newHarnessOn(t, plane)) })
 	}
 }
 
-// quiet: what is written once is not written again.
+// syncIsIdempotent checks that a status is written only once.
 func syncIsIdempotent(s *harness) {
 	cases := map[string]struct {
 		behavior podsim.Behavior
@@ -41,7 +41,7 @@ func syncIsIdempotent(s *harness) {
 	s.sim.SetBehavior(func(pod *corev1.Pod) podsim.Behavior { return cases[pod.Labels["app"]].behavior })
 	for app, want := range cases {
 		s.createPod(app, "")
-		s.waitFor(app+" to come to rest", func(state watcher.State) bool {
+		s.waitFor(app+" to become stable", func(state watcher.State) bool {
 			return firstProblem(s.podsOf(state, app)) == want.problem && isReady(s.onlyPod(state, app)) == (want.problem == "")
 		})
 	}
@@ -50,17 +50,17 @@ func syncIsIdempotent(s *harness) {
 	for app := range cases {
 		s.check(s.sim.Sync(s.Context(), s.ns, s.onlyPod(s.w.State(), app).Name))
 	}
-	// What we do now is seen after anything the simulator would have written.
+	// This write is observed after all writes of the simulator.
 	s.createPod("last", "Hang")
 	s.waitFor("the last pod", func(state watcher.State) bool { return len(s.podsOf(state, "last")) == 1 })
 	for _, e := range s.w.Events()[before:] {
 		if e.Resource == pods && e.Object.GetNamespace() == s.ns && e.Object.GetLabels()["app"] != "last" {
-			s.Errorf("wrote again: %s", e)
+			s.Errorf("unexpected write: %s", e)
 		}
 	}
 }
 
-// otherSchedulersPodsAreIgnored: pods of another scheduler and pods that are gated stay where they are.
+// otherSchedulersPodsAreIgnored checks that pods of another scheduler and gated pods are not scheduled.
 func otherSchedulersPodsAreIgnored(s *harness) {
 	var names []string
 	for name, change := range map[string]func(*corev1.PodSpec){
@@ -84,12 +84,12 @@ func otherSchedulersPodsAreIgnored(s *harness) {
 		pod, err := s.client.CoreV1().Pods(s.ns).Get(s.Context(), name, metav1.GetOptions{})
 		s.check(err)
 		if pod.Spec.NodeName != "" {
-			s.Errorf("pod %s was placed on %s", name, pod.Spec.NodeName)
+			s.Errorf("pod %s was scheduled on %s", name, pod.Spec.NodeName)
 		}
 	}
 }
 
-// secondSimulatorContinues: a second simulator continues where the first one stopped.
+// secondSimulatorContinues checks that a second simulator continues where the first one stopped.
 func secondSimulatorContinues(s *harness) {
 	s.createPod("first", "Ready")
 	s.waitFor("the first pod", func(state watcher.State) bool { return isReady(s.onlyPod(state, "first")) })

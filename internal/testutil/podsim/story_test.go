@@ -50,7 +50,7 @@ func rollingUpdate(s *harness) {
 	s.check(s.client.AppsV1().Deployments(s.ns).Delete(s.Context(), "web", metav1.DeleteOptions{}))
 	s.waitFor("no pod", func(state watcher.State) bool { return len(s.podsOf(state, "web")) == 0 })
 
-	// Before a pod was gone, it said how it ended.
+	// A deleted pod must have a final status.
 	for _, e := range s.w.Events() {
 		if e.Resource == pods && e.Object.GetNamespace() == s.ns && e.Type == watch.Deleted {
 			pod := &corev1.Pod{}
@@ -70,8 +70,7 @@ func jobsFinish(s *harness) {
 	})
 }
 
-// podsRecover is about running pods: they get into trouble and out of it without being
-// replaced.
+// podsRecover makes running pods fail and recover without being replaced.
 func podsRecover(s *harness) {
 	s.createDeployment(newDeployment("web", 2))
 	s.waitFor("ready pods", func(state watcher.State) bool { return s.hasReadyPods(state, "web", 2) })
@@ -96,7 +95,7 @@ func podsRecover(s *harness) {
 		}
 	}
 
-	// A pod that fits nowhere is placed as soon as it does.
+	// An unschedulable pod is scheduled as soon as it fits.
 	s.setBehaviors(map[string]podsim.Behavior{"late": podsim.Unschedulable()})
 	s.createPod("late", "")
 	s.waitFor("the late pod to wait", func(state watcher.State) bool { return firstProblem(s.podsOf(state, "late")) == "Unschedulable" })
@@ -106,28 +105,27 @@ func podsRecover(s *harness) {
 
 func unknownBehavior(s *harness) {
 	s.createPod("typo", "Redy")
-	s.waitFor("the pod to complain", func(state watcher.State) bool {
+	s.waitFor("the pod to report the error", func(state watcher.State) bool {
 		return firstProblem(s.podsOf(state, "typo")) == "app: CreateContainerConfigError"
 	})
 }
 
-// heldByFinalizer: the simulator does its part and leaves the rest to the owner of the
-// finalizer.
+// heldByFinalizer checks that the simulator terminates the pod and leaves the finalizer to its owner.
 func heldByFinalizer(s *harness) {
 	pod := s.createPod("held", "Ready", "example.com/hold")
 	s.waitFor("the pod to run", func(state watcher.State) bool { return isReady(s.onlyPod(state, "held")) })
 	s.check(s.client.CoreV1().Pods(s.ns).Delete(s.Context(), pod, metav1.DeleteOptions{}))
-	s.waitFor("the pod to be let go", func(state watcher.State) bool {
+	s.waitFor("the pod to terminate", func(state watcher.State) bool {
 		held := s.onlyPod(state, "held")
 		return held.Status.Phase == corev1.PodSucceeded && *held.DeletionGracePeriodSeconds == 0
 	})
 	release := []byte(`{"metadata":{"finalizers":null}}`)
 	_, err := s.client.CoreV1().Pods(s.ns).Patch(s.Context(), pod, types.MergePatchType, release, metav1.PatchOptions{})
 	s.check(err)
-	s.waitFor("the pod to be gone", func(state watcher.State) bool { return len(s.podsOf(state, "held")) == 0 })
+	s.waitFor("the pod to be deleted", func(state watcher.State) bool { return len(s.podsOf(state, "held")) == 0 })
 }
 
-// apiServerCrash: the play goes on when the API server is back.
+// apiServerCrash checks that the simulation continues after a restart of the API server.
 func apiServerCrash(s *harness) {
 	s.createDeployment(newDeployment("web", 3))
 	s.waitFor("ready pods", func(state watcher.State) bool { return s.hasReadyPods(state, "web", 3) })
@@ -140,7 +138,7 @@ func apiServerCrash(s *harness) {
 	s.Logf("first pod ready %.1f s after the API server was", time.Since(restartedAt).Seconds())
 	for _, pod := range s.podsOf(s.w.State(), "web") {
 		if !isReady(pod) || pod.Status.ContainerStatuses[0].RestartCount != 0 {
-			s.Errorf("pod %s has suffered from the crash: %s", pod.Name, firstProblem([]*corev1.Pod{pod}))
+			s.Errorf("pod %s failed because of the crash: %s", pod.Name, firstProblem([]*corev1.Pod{pod}))
 		}
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// sync does the next thing for a pod and says when to look again; zero means when it
-// has changed.
+// sync does the next step for a pod and returns when to sync again; zero means on the next change.
 func (s *Simulator) sync(ctx context.Context, key string) (time.Duration, error) {
 	name, err := cache.ParseObjectName(key)
 	if err != nil {
@@ -23,7 +22,7 @@ func (s *Simulator) sync(ctx context.Context, key string) (time.Duration, error)
 	}
 	pod, err := s.pods.Pods(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
-		return 0, nil // gone, as it should be
+		return 0, nil // deleted
 	}
 	if err != nil {
 		return 0, err
@@ -41,7 +40,7 @@ func (s *Simulator) sync(ctx context.Context, key string) (time.Duration, error)
 	return s.syncRunning(ctx, pod)
 }
 
-// schedule places a pod, or says why not.
+// schedule binds a pod, or reports why it does not fit.
 func (s *Simulator) schedule(ctx context.Context, pod *corev1.Pod) error {
 	schedulable := pod.Spec.SchedulerName == corev1.DefaultSchedulerName && len(pod.Spec.SchedulingGates) == 0
 	if !schedulable || pod.DeletionTimestamp != nil {
@@ -61,7 +60,7 @@ func (s *Simulator) schedule(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// syncRunning writes what the pod's act says.
+// syncRunning writes the status of the pod's behavior.
 func (s *Simulator) syncRunning(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	r := s.stateOf(pod)
 	now := s.now()
@@ -77,7 +76,7 @@ func (s *Simulator) syncRunning(ctx context.Context, pod *corev1.Pod) (time.Dura
 	return next, nil
 }
 
-// startBehavior starts an act where the pod stands.
+// startBehavior starts a behavior from the current status of the pod.
 func (s *Simulator) startBehavior(pod *corev1.Pod, r *podState, b Behavior, now time.Time) *activeBehavior {
 	before := newer(pod, r.lastWritten).Status
 	a := &activeBehavior{Behavior: b, since: now, hostIP: nodeIP, podIP: before.PodIP}
@@ -86,14 +85,14 @@ func (s *Simulator) startBehavior(pod *corev1.Pod, r *podState, b Behavior, now 
 	case pod.Spec.HostNetwork:
 		a.podIP = nodeIP
 	case a.podIP == "" && r.activeBehavior != nil:
-		a.podIP = r.podIP // given, but not used yet
+		a.podIP = r.podIP // allocated, but not used yet
 	case a.podIP == "":
 		a.podIP = s.ips.allocate()
 	}
 	return a
 }
 
-// newer returns what we wrote last if the cache has not seen it yet.
+// newer returns the last written pod if the cache does not have it yet.
 func newer(cached, written *corev1.Pod) *corev1.Pod {
 	if written == nil {
 		return cached
@@ -104,7 +103,7 @@ func newer(cached, written *corev1.Pod) *corev1.Pod {
 	return written
 }
 
-// terminate lets a deleted pod go: first its last status, then the object.
+// terminate terminates a deleted pod: first its final status, then the object.
 func (s *Simulator) terminate(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	r, now := s.stateOf(pod), s.now()
 	if r.deletionSeenAt.IsZero() {
@@ -120,21 +119,20 @@ func (s *Simulator) terminate(ctx context.Context, pod *corev1.Pod) (time.Durati
 		}
 	}
 	if *pod.DeletionGracePeriodSeconds == 0 {
-		return 0, nil // it is let go already; a finalizer of somebody else holds it
+		return 0, nil // already terminated; a finalizer blocks the deletion
 	}
 	err := s.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64(0)),
 		Preconditions:      metav1.NewUIDPreconditions(string(pod.UID)),
 	})
-	if err != nil && !apierrors.IsNotFound(err) { // already gone
-		return 0, fmt.Errorf("delete for good: %w", err)
+	if err != nil && !apierrors.IsNotFound(err) { // already deleted
+		return 0, fmt.Errorf("force delete: %w", err)
 	}
 	return 0, nil
 }
 
-// updateStatus writes a status if it differs from the one there is, and returns the pod as it
-// is then. The resourceVersion of the cached pod goes along, so that a decision on old
-// news is refused.
+// updateStatus writes a changed status and returns the updated pod. The resourceVersion of the cached pod is a
+// precondition, so that decisions on stale data are rejected.
 func (s *Simulator) updateStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) (*corev1.Pod, error) {
 	if apiequality.Semantic.DeepEqual(pod.Status, status) {
 		return pod, nil
@@ -162,8 +160,8 @@ func (s *Simulator) stateOf(pod *corev1.Pod) *podState {
 	return r
 }
 
-// behaviorFor asks for the behavior of a pod. One that cannot be played on a placed pod is
-// replaced by the usual.
+// behaviorFor returns the behavior of a pod. A behavior that is not possible for a scheduled pod is replaced by the
+// default.
 func (s *Simulator) behaviorFor(pod *corev1.Pod) Behavior {
 	s.mu.Lock()
 	behaviorOf := s.behaviorOf

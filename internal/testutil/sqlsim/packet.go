@@ -8,14 +8,14 @@ import (
 	"net"
 )
 
-// The commands that matter.
+// The commands in use.
 const (
 	comQuit  = 0x01
 	comQuery = 0x03
 	comPing  = 0x0e
 )
 
-// Capabilities: the protocol of this century, passwords by challenge, a schema at login.
+// Capabilities: protocol 4.1, native password authentication, schema at login.
 const (
 	capConnectWithDB    = 0x00000008
 	capProtocol41       = 0x00000200
@@ -43,7 +43,7 @@ func (w *packetConn) readPacket() ([]byte, error) {
 	}
 	n := int(header[0]) | int(header[1])<<8 | int(header[2])<<16
 	if n > maxPacket {
-		return nil, errors.New("a packet that is too long")
+		return nil, errors.New("packet is too long")
 	}
 	w.seq = header[3] + 1
 	content := make([]byte, n)
@@ -77,7 +77,7 @@ func handshakePacket(version string, scramble []byte) []byte {
 	return b.Bytes()
 }
 
-// loginRequest is who wants to get in.
+// loginRequest is the login of a client.
 type loginRequest struct {
 	user, schema string
 	token        []byte
@@ -86,17 +86,17 @@ type loginRequest struct {
 func parseLogin(content []byte) (r loginRequest, err error) {
 	const fixedLength = 4 + 4 + 1 + 23
 	if len(content) < fixedLength {
-		return r, errors.New("a login that is too short")
+		return r, errors.New("login packet is too short")
 	}
 	flags := binary.LittleEndian.Uint32(content)
 	rest := content[fixedLength:]
 	user, rest, ok := bytes.Cut(rest, []byte{0})
 	if !ok || len(rest) == 0 {
-		return r, errors.New("a login without an answer")
+		return r, errors.New("login packet without an auth response")
 	}
-	n := int(rest[0]) // the answer is short, so that its length has one byte either way
+	n := int(rest[0]) // the response is short, so that its length has one byte either way
 	if len(rest) < 1+n {
-		return r, errors.New("a login with half an answer")
+		return r, errors.New("login packet with a truncated auth response")
 	}
 	r.user, r.token, rest = string(user), rest[1:1+n], rest[1+n:]
 	if flags&capConnectWithDB != 0 {
@@ -115,7 +115,7 @@ func errorPacket(code uint16, state, message string) []byte {
 	return append([]byte{0xff, byte(code), byte(code >> 8)}, "#"+state+message...)
 }
 
-// writeRows answers with rows of one column.
+// writeRows sends rows of one column.
 func (w *packetConn) writeRows(rows ...string) error {
 	lengthPrefixed := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
 	var definition []byte

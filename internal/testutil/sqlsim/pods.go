@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
-// Pods are the servers of a cluster: one in every pod that runs and is told to be a MariaDB.
+// Pods are the simulated servers of a cluster: one in every running pod of a MariaDB image.
 type Pods struct {
 	client   client.Client
 	podCache client.Reader
@@ -26,8 +26,8 @@ type Pods struct {
 	servers map[types.UID]*Server // by pod
 }
 
-// Start puts a server into every pod that is a MariaDB, until the context ends. With env in its environment a
-// program that is not in the cluster gets to them.
+// Start runs a server for every MariaDB pod until the context ends. A program outside of the cluster reaches them with
+// env in its environment.
 func Start(ctx context.Context, config *rest.Config) (pods *Pods, env string, err error) {
 	c, err := client.New(config, client.Options{})
 	if err != nil {
@@ -45,11 +45,10 @@ func Start(ctx context.Context, config *rest.Config) (pods *Pods, env string, er
 	return pods, "ALL_PROXY=" + network.URL(), nil
 }
 
-// podIPField is a field by which the API server finds pods, and so do we.
+// podIPField is the field selector of the API server for pods by address.
 const podIPField = "status.podIP"
 
-// newPodCache are the pods, without asking the API server for them each time: a network does not, and a list of what is
-// newest takes it a tenth of a second, in which a real server lets people in a hundred times.
+// newPodCache caches pods: a live list takes a tenth of a second, in which a real server accepts a hundred connections.
 func newPodCache(ctx context.Context, config *rest.Config) (client.Reader, error) {
 	podCache, err := cache.New(config, cache.Options{})
 	if err != nil {
@@ -65,7 +64,7 @@ func newPodCache(ctx context.Context, config *rest.Config) (client.Reader, error
 	return podCache, nil
 }
 
-// Find is the server of the pod with an address. Who asks may have heard of the pod before us.
+// Find returns the server of the pod with this address. The client may know the pod before the cache does.
 func (p *Pods) Find(ctx context.Context, address netip.Addr) *Server {
 	for _, reader := range []client.Reader{p.podCache, p.client} {
 		var pods corev1.PodList
@@ -103,7 +102,7 @@ func (p *Pods) serverFor(ctx context.Context, pod *corev1.Pod) *Server {
 	return s
 }
 
-// resetCredentials does what the init container does that resets credentials.
+// resetCredentials does the same as the init container that resets credentials.
 func (p *Pods) resetCredentials(ctx context.Context, pod *corev1.Pod, volume *Volume) {
 	for _, c := range pod.Spec.InitContainers {
 		for _, e := range c.Env {
@@ -114,7 +113,7 @@ func (p *Pods) resetCredentials(ctx context.Context, pod *corev1.Pod, volume *Vo
 	}
 }
 
-// credentials are those that a pod finds in files, or in a variable.
+// credentials returns the credentials of a pod, from files or from a variable.
 func (p *Pods) credentials(ctx context.Context, pod *corev1.Pod) map[string][]byte {
 	var secret corev1.Secret
 	for _, v := range pod.Spec.Volumes {
@@ -130,24 +129,24 @@ func (p *Pods) credentials(ctx context.Context, pod *corev1.Pod) map[string][]by
 	return secret.Data
 }
 
-// Volume is what is on the volume of a pod, for tests that look behind the curtain.
+// Volume returns the simulated volume of a pod.
 func (p *Pods) Volume(ctx context.Context, pod *corev1.Pod) *Volume {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.volumeFor(ctx, pod)
 }
 
-// VolumeOfClaim is what is on the volume of a claim; nil when nobody has used it.
+// VolumeOfClaim returns the simulated volume of a claim; nil if it was never used.
 func (p *Pods) VolumeOfClaim(claim types.UID) *Volume {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.volumes[claim]
 }
 
-// volumeFor is set up when it is first used, with what the pod is given then.
+// volumeFor returns the volume of a pod. It is initialized at its first use, with the credentials of the pod.
 func (p *Pods) volumeFor(ctx context.Context, pod *corev1.Pod) *Volume {
 	var claim corev1.PersistentVolumeClaim
-	claim.UID = pod.UID // without one, what it writes goes with it
+	claim.UID = pod.UID // without a claim, the data is deleted with the pod
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil {
 			claim.UID = ""

@@ -9,11 +9,10 @@ import (
 	"net/netip"
 )
 
-// Network is how a program that runs outside of a cluster gets to addresses of pods: a SOCKS
-// proxy, which everybody who dials by ALL_PROXY takes.
+// Network is a SOCKS proxy through which programs outside of the cluster reach pod addresses, with ALL_PROXY.
 type Network struct {
 	listener net.Listener
-	// find is the server at an address; nil when there is none.
+	// find returns the server at an address, or nil.
 	find func(context.Context, netip.Addr) *Server
 }
 
@@ -21,7 +20,7 @@ type Network struct {
 func NewNetwork(ctx context.Context, find func(context.Context, netip.Addr) *Server) (*Network, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("play the network of pods: %w", err)
+		return nil, fmt.Errorf("start SOCKS proxy: %w", err)
 	}
 	n := &Network{listener: l, find: find}
 	context.AfterFunc(ctx, func() { _ = l.Close() })
@@ -37,10 +36,10 @@ func NewNetwork(ctx context.Context, find func(context.Context, netip.Addr) *Ser
 	return n, nil
 }
 
-// URL is what ALL_PROXY has to be.
+// URL returns the value of ALL_PROXY.
 func (n *Network) URL() string { return "socks5://" + n.listener.Addr().String() }
 
-// What SOCKS 5 (RFC 1928) says with numbers.
+// Constants of SOCKS 5 (RFC 1928).
 const (
 	socksVersion5        = 5
 	socksCommandConnect  = 1
@@ -49,7 +48,7 @@ const (
 	socksHostUnreachable = 4
 )
 
-// handle leads a client to the server that it asks for.
+// handle connects a client to the requested server.
 func (n *Network) handle(ctx context.Context, c net.Conn) {
 	address, err := readSOCKSRequest(c)
 	if err != nil {
@@ -68,24 +67,24 @@ func (n *Network) handle(ctx context.Context, c net.Conn) {
 	server.serve(c)
 }
 
-// readSOCKSRequest is where a client wants to go.
+// readSOCKSRequest returns the requested address.
 func readSOCKSRequest(c net.Conn) (netip.Addr, error) {
 	var header [2]byte
 	if _, err := io.ReadFull(c, header[:]); err != nil {
 		return netip.Addr{}, err
 	}
-	if _, err := io.ReadFull(c, make([]byte, header[1])); err != nil { // ways to log in
+	if _, err := io.ReadFull(c, make([]byte, header[1])); err != nil { // authentication methods
 		return netip.Addr{}, err
 	}
 	if _, err := c.Write([]byte{socksVersion5, 0}); err != nil {
 		return netip.Addr{}, err
 	}
-	var request [10]byte // version, command, reserved, kind, address, port
+	var request [10]byte // version, command, reserved, address type, address, port
 	if _, err := io.ReadFull(c, request[:]); err != nil {
 		return netip.Addr{}, err
 	}
 	if request[1] != socksCommandConnect || request[3] != socksAddressIPv4 {
-		return netip.Addr{}, errors.New("only connections to IPv4 addresses are played")
+		return netip.Addr{}, errors.New("only connections to IPv4 addresses are supported")
 	}
 	return netip.AddrFrom4([4]byte(request[4:8])), nil
 }

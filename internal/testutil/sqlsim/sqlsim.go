@@ -1,6 +1,6 @@
-// Package sqlsim plays a MariaDB server for tests that need hundreds of them: it speaks the
-// protocol, knows accounts with one password or two, and the few statements that the operator
-// sends. What is on its volume outlives it. Package mariadbd runs real ones.
+// Package sqlsim simulates a MariaDB server for tests that need hundreds of them: it implements the protocol, accounts
+// with one or two passwords, and the statements of the operator. Its volumes outlive servers. Package mariadbd runs real
+// servers.
 package sqlsim
 
 import (
@@ -16,30 +16,30 @@ import (
 	"time"
 )
 
-// Volume is what a server finds when it starts.
+// Volume is the persistent state of a server.
 type Volume struct {
 	mu            sync.Mutex
-	hashesByUser  map[string][]string // hashes by user
+	hashesByUser  map[string][]string // by user
 	ownerBySchema map[string]string   // user by schema
 	rows          map[string]int      // by schema
-	lastReset     string              // the last time that somebody asked for it
+	lastReset     string              // ID of the last reset request
 	history       []accountChange
 }
 
-// accountChange is what an account became.
+// accountChange is a change of an account's passwords.
 type accountChange struct {
 	at     time.Time
 	user   string
 	hashes []string
 }
 
-// PasswordPeriod is a time in which an account had these passwords.
+// PasswordPeriod is a period in which an account had these passwords.
 type PasswordPeriod struct {
 	From, To time.Time
 	Hashes   []string
 }
 
-// NewVolume has a server set up for the first time.
+// NewVolume initializes the volume of a new server.
 func NewVolume(rootHash, user, userHash string) *Volume {
 	v := &Volume{hashesByUser: map[string][]string{}, ownerBySchema: map[string]string{}, rows: map[string]int{}}
 	v.setHashesLocked("root", rootHash)
@@ -50,13 +50,13 @@ func NewVolume(rootHash, user, userHash string) *Volume {
 	return v
 }
 
-// setHashesLocked makes an account have these passwords; mu is held, or nobody else knows the volume.
+// setHashesLocked sets the passwords of an account; mu is held, or the volume is not shared yet.
 func (v *Volume) setHashesLocked(user string, hashes ...string) {
 	v.hashesByUser[user] = hashes
 	v.history = append(v.history, accountChange{time.Now(), user, hashes})
 }
 
-// PasswordPeriods are what an account had, from the first to the present.
+// PasswordPeriods returns the passwords of an account over time.
 func (v *Volume) PasswordPeriods(user string) []PasswordPeriod {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,7 +73,7 @@ func (v *Volume) PasswordPeriods(user string) []PasswordPeriod {
 	return out
 }
 
-// Hashes are those of an account.
+// Hashes returns the current password hashes of an account.
 func (v *Volume) Hashes(user string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,7 +87,7 @@ func (v *Volume) AddRows(schema string, rows int) {
 	v.rows[schema] += rows
 }
 
-// Rows counts the rows of a schema; -1 when there is none of that name.
+// Rows returns the number of rows in a schema; -1 if the schema does not exist.
 func (v *Volume) Rows(schema string) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -97,7 +97,7 @@ func (v *Volume) Rows(schema string) int {
 	return v.rows[schema]
 }
 
-// ResetRootPassword gives root a password, once for every time of asking.
+// ResetRootPassword sets the root password, once per request ID.
 func (v *Volume) ResetRootPassword(requestID, hash string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -107,18 +107,18 @@ func (v *Volume) ResetRootPassword(requestID, hash string) {
 	}
 }
 
-// SetHashes makes an account have these passwords, behind everybody's back.
+// SetHashes sets the passwords of an account, as a change outside Holdfast would.
 func (v *Volume) SetHashes(user string, hashes ...string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.setHashesLocked(user, hashes...)
 }
 
-// Server is a server that runs.
+// Server is a running server.
 type Server struct {
 	Volume  *Volume
 	Version string
-	// Hangs makes it accept connections and say nothing.
+	// Hangs accepts connections, but never answers.
 	Hangs bool
 
 	mu     sync.Mutex
@@ -126,7 +126,7 @@ type Server struct {
 	closed bool
 }
 
-// Stop ends it and all its sessions.
+// Stop stops the server and closes all sessions.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Server) track(c net.Conn) bool {
 	return true
 }
 
-// Serve speaks with everybody who comes, until the listener is closed.
+// Serve accepts connections until the listener is closed.
 func (s *Server) Serve(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -161,7 +161,7 @@ func (s *Server) Serve(l net.Listener) {
 	}
 }
 
-// serve speaks with one client until one of them has had enough.
+// serve handles one connection.
 func (s *Server) serve(c net.Conn) {
 	if !s.track(c) {
 		return
@@ -173,7 +173,7 @@ func (s *Server) serve(c net.Conn) {
 		_ = c.Close()
 	}()
 	if s.Hangs {
-		_, _ = io.Copy(io.Discard, c) // until the client has had enough
+		_, _ = io.Copy(io.Discard, c) // until the client disconnects
 		return
 	}
 	w := &packetConn{Conn: c}
@@ -192,7 +192,7 @@ func (s *Server) serve(c net.Conn) {
 	}
 }
 
-// login greets, and lets in whoever knows a password of the account.
+// login performs the handshake and accepts any current password of the account.
 func (s *Server) login(w *packetConn) error {
 	scramble := []byte(rand.Text())[:20]
 	if err := w.writePacket(handshakePacket(s.Version, scramble)); err != nil {
@@ -215,7 +215,7 @@ func (s *Server) login(w *packetConn) error {
 	return w.writePacket(okPacket)
 }
 
-// reject says no, and ends the session.
+// reject sends an error and ends the session.
 func (s *Server) reject(w *packetConn, code uint16, state, message string) error {
 	_ = w.writePacket(errorPacket(code, state, message))
 	return fmt.Errorf("%d %s", code, message)
@@ -234,7 +234,7 @@ func (v *Volume) canAccess(user, schema string) bool {
 	return exists && (user == "root" || v.ownerBySchema[schema] == user) || user == "root" && schema == "mysql"
 }
 
-// tokenMatchesHash holds the answer to a challenge against a hash.
+// tokenMatchesHash verifies the response to a challenge.
 func tokenMatchesHash(hash string, token, scramble []byte) bool {
 	stored, err := hex.DecodeString(strings.TrimPrefix(hash, "*"))
 	if err != nil || len(token) != sha1.Size {

@@ -13,7 +13,7 @@ var (
 	userConditionPattern = regexp.MustCompile(`User = '((?:[^']|'')*)'`)
 )
 
-// handleCommand does what a command says.
+// handleCommand executes a command.
 func (s *Server) handleCommand(w *packetConn, command []byte) error {
 	if command[0] != comQuery {
 		return w.writePacket(okPacket) // a ping, for example

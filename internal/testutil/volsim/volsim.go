@@ -1,8 +1,7 @@
-// Package volsim plays the storage of a cluster without one: it gives every claim a volume
-// and makes volumes grow, or not. Binding, and refusing what no storage could do, is left to
-// the API server and the controller-manager.
+// Package volsim simulates storage: it provisions a volume for every claim and expands volumes, or fails to. Binding and
+// validation are done by the API server and the controller-manager.
 //
-// Safety rule: a volume is never taken away from a claim.
+// Safety rule: a volume is never removed from a claim.
 package volsim
 
 import (
@@ -24,16 +23,16 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Classes of storage. Standard is the default one.
+// StorageClasses. Standard is the default.
 const (
-	Standard  = "standard"   // grows at once
-	LocalPath = "local-path" // the same, by the name that the samples use
-	Fixed     = "fixed"      // cannot grow
-	Full      = "full"       // gives up on growing beyond what it has
-	Stuck     = "stuck"      // never comes to an end with growing
+	Standard  = "standard"   // expands at once
+	LocalPath = "local-path" // the same, with the name that the samples use
+	Fixed     = "fixed"      // does not allow expansion
+	Full      = "full"       // fails to expand beyond its capacity
+	Stuck     = "stuck"      // never completes an expansion
 )
 
-// FullCapacity is how large a volume of class Full can become.
+// FullCapacity is the maximum size of a volume of class Full.
 var FullCapacity = resource.MustParse("2Gi")
 
 const provisioner = "volsim.holdfast.dev"
@@ -44,7 +43,7 @@ type simulator struct {
 	queue  workqueue.TypedRateLimitingInterface[string]
 }
 
-// Start makes the classes and plays until the context ends.
+// Start creates the StorageClasses and runs until the context ends.
 func Start(ctx context.Context, cfg *rest.Config) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent, cfg.QPS = "holdfast-test-volsim", -1
@@ -96,7 +95,7 @@ func (s *simulator) runWorker(ctx context.Context) {
 	}
 }
 
-// syncClaim gives a claim a volume, or a larger one.
+// syncClaim provisions or expands the volume of a claim.
 func (s *simulator) syncClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	class := ""
 	if claim.Spec.StorageClassName != nil {
@@ -106,7 +105,7 @@ func (s *simulator) syncClaim(ctx context.Context, claim *corev1.PersistentVolum
 	switch class {
 	case Standard, LocalPath, Fixed, Full, Stuck:
 	default:
-		return nil // nobody makes such volumes
+		return nil // not a class of the simulator
 	}
 	switch {
 	case claim.DeletionTimestamp != nil:

@@ -31,8 +31,8 @@ var (
 
 const waitTimeout = 30 * time.Second
 
-// One control plane for all of these: each test has its own namespace, and the one that
-// crashes the API server brings it back.
+// One control plane for all of these: each test has its own namespace, and the test that crashes the API server restarts
+// it.
 func TestWatcher(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true})
 	t.Run("unknown resource", func(t *testing.T) { testUnknownResource(t, plane) })
@@ -48,8 +48,7 @@ func testUnknownResource(t *testing.T, plane *controlplane.Plane) {
 	}
 }
 
-// The API server is killed and comes back; from the first sign of life on, every single
-// change is told again.
+// The API server is killed and restarted; after the first observed event, every change must be reported by the watch.
 func testAPIServerCrash(t *testing.T, plane *controlplane.Plane) {
 	s := newFixture(t, plane, plane.Config)
 	s.create("before")
@@ -57,7 +56,7 @@ func testAPIServerCrash(t *testing.T, plane *controlplane.Plane) {
 
 	s.restartAPIServer(plane)
 	s.create("sign-of-life")
-	s.waitFor("a sign of life", func(state watcher.State) bool { return state.Get(configMaps, s.ns+"/sign-of-life") != nil })
+	s.waitFor("the first event", func(state watcher.State) bool { return state.Get(configMaps, s.ns+"/sign-of-life") != nil })
 	s.create("after")
 	s.modify("before")
 	s.delete("before")
@@ -69,12 +68,12 @@ func testAPIServerCrash(t *testing.T, plane *controlplane.Plane) {
 		t.Error(diff)
 	}
 	if s.w.History(configMaps, s.ns+"/after")[0].FromList {
-		t.Error("what happened after the crash was found in a list, want it told by the watch")
+		t.Error("an event after the crash came from a list, want it from the watch")
 	}
 }
 
-// While the watcher cannot reach the API server, objects come and go; the restart makes
-// sure that the watch cannot be resumed (410). The difference is recorded.
+// Objects are created and deleted while the watcher cannot reach the API server; the restart ensures that the watch
+// cannot be resumed (410). The differences must be recorded.
 func testEventsMissed(t *testing.T, plane *controlplane.Plane) {
 	transport := &cuttableTransport{}
 	cfg := rest.CopyConfig(plane.Config)
@@ -107,16 +106,16 @@ func testEventsMissed(t *testing.T, plane *controlplane.Plane) {
 		t.Error(diff)
 	}
 	if !s.w.History(configMaps, s.ns+"/gone")[1].FromList {
-		t.Error("the event of an unseen deletion does not say that it was found in a list")
+		t.Error("got an event of a missed deletion without FromList")
 	}
 	s.modify("born")
-	s.waitFor("a change told by the new watch", func(state watcher.State) bool {
+	s.waitFor("a change from the new watch", func(state watcher.State) bool {
 		_, ok := state.FirstObserved(configMaps, s.ns+"/born", func(e watcher.Event) bool { return e.Type == watch.Modified && !e.FromList })
 		return ok
 	})
 }
 
-// fixture is a namespace, somebody who changes things in it, and a watcher.
+// fixture is a namespace, a client that changes objects in it, and a watcher.
 type fixture struct {
 	*testing.T
 	ns     string
@@ -195,7 +194,7 @@ func (s *fixture) eventTypes(name string) []watch.EventType {
 	return types
 }
 
-// cuttableTransport is a connection that can be cut: requests under way end, new ones fail.
+// cuttableTransport can be disconnected: active requests end, new ones fail.
 type cuttableTransport struct {
 	http.RoundTripper
 	mu           sync.Mutex
@@ -207,7 +206,7 @@ func (w *cuttableTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	if w.disconnected {
 		w.mu.Unlock()
-		return nil, errors.New("the wire is cut")
+		return nil, errors.New("disconnected")
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	w.cancels = append(w.cancels, cancel)

@@ -22,11 +22,11 @@ type Event struct {
 	Key             string // namespace/name, or the name alone
 	UID             types.UID
 	ResourceVersion string
-	// Object is the object after the change, or the last that was seen of a deleted
-	// one. It is shared: do not change it.
+	// Object is the object after the change, or the last observed state of a deleted one. It is shared: do not modify
+	// it.
 	Object *unstructured.Unstructured
-	// FromList says that this was found in a list instead of being told by a watch: at
-	// the start, or after an interruption that may have hidden changes before this one.
+	// FromList means that the change was found in a list instead of a watch: at the start, or after an interruption that
+	// may have hidden earlier changes.
 	FromList bool
 }
 
@@ -34,14 +34,14 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s %s %s at %s", e.Type, e.Resource.Resource, e.Key, e.ResourceVersion)
 }
 
-// recorder keeps the events of all resources in one order, and what is live.
+// recorder records the events of all resources in one order, and the live objects.
 type recorder struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	events  []Event // only ever appended to: a State holds a part of it
+	events  []Event // append-only: a State holds a part of it
 	live    map[schema.GroupVersionResource]objects
-	shared  map[schema.GroupVersionResource]bool // the map in live belongs to a State too
+	shared  map[schema.GroupVersionResource]bool // the map in live is also used by a State
 	changed chan struct{}                        // closed at the next event
 }
 
@@ -60,8 +60,8 @@ func newRecorder(resources []schema.GroupVersionResource, now func() time.Time) 
 	return r
 }
 
-// snapshot returns the present state and a channel that is closed when there is a newer
-// one. It copies nothing large: the next event copies the one map that it changes.
+// snapshot returns the current state and a channel that is closed when it changes. It does not copy the maps: the next
+// event copies the map that it changes.
 func (r *recorder) snapshot() (State, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *recorder) snapshot() (State, <-chan struct{}) {
 	return State{events: slices.Clip(r.events), live: maps.Clone(r.live), at: r.now()}, r.changed
 }
 
-// record appends what happened to one object. The caller holds the lock.
+// record appends a change of one object. The caller holds the lock.
 func (r *recorder) record(t watch.EventType, resource schema.GroupVersionResource, o *unstructured.Unstructured, fromList bool) {
 	if r.shared[resource] {
 		r.live[resource] = maps.Clone(r.live[resource])
@@ -95,7 +95,7 @@ func keyOf(o *unstructured.Unstructured) string {
 	return cache.MetaObjectToName(o).String()
 }
 
-// store receives one resource from its reflector.
+// store receives the events of one resource from its reflector.
 type store struct {
 	*recorder
 	resource schema.GroupVersionResource
@@ -105,16 +105,16 @@ type store struct {
 
 var _ cache.ReflectorStore = (*store)(nil)
 
-// Add is called when the watch says that an object is new.
+// Add records a new object.
 func (s *store) Add(o any) error { return s.recordObject(watch.Added, o) }
 
-// Update is called when the watch says that an object has changed.
+// Update records a changed object.
 func (s *store) Update(o any) error { return s.recordObject(watch.Modified, o) }
 
-// Delete is called when the watch says that an object is gone.
+// Delete records a deleted object.
 func (s *store) Delete(o any) error { return s.recordObject(watch.Deleted, o) }
 
-// Resync has nothing to repeat.
+// Resync does nothing.
 func (s *store) Resync() error { return nil }
 
 func (s *store) recordObject(t watch.EventType, o any) error {
@@ -128,8 +128,8 @@ func (s *store) recordObject(t watch.EventType, o any) error {
 	return nil
 }
 
-// Replace is called with everything there is: at the start, and when a watch could not
-// be resumed. What differs from before is recorded, in the order of the keys.
+// Replace gets all objects at the start and when a watch could not be resumed. It records the differences in the order
+// of the keys.
 func (s *store) Replace(list []any, _ string) error {
 	listed := objects{}
 	for _, o := range list {

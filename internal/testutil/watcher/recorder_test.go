@@ -16,8 +16,7 @@ import (
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// pod makes an object from "name@resourceVersion", with the name as its UID unless one
-// is given: "name@resourceVersion#uid".
+// pod returns an object from "name@resourceVersion" or "name@resourceVersion#uid"; the default UID is the name.
 func pod(text string) *unstructured.Unstructured {
 	text, uid, hasUID := strings.Cut(text, "#")
 	name, version, _ := strings.Cut(text, "@")
@@ -40,7 +39,7 @@ func podList(texts ...string) []any {
 	return all
 }
 
-// newStore counts time in seconds: each look at the clock takes one.
+// newStore uses a clock that advances by one second per call.
 func newStore() *store {
 	var clock int64
 	now := func() time.Time { clock++; return time.Unix(clock, 0) }
@@ -77,7 +76,7 @@ func TestRecord(t *testing.T) {
 			want: []string{"ADDED shop/a@2#a", "MODIFIED shop/a@3#a", "ADDED shop/b@4#b", "DELETED shop/a@5#a"},
 			live: []string{"b"},
 		},
-		"nothing missed": {
+		"no missed change": {
 			run: func(s *store) error {
 				return firstError(s.Replace(podList("a@1"), "1"), s.Replace(podList("a@1"), "9"))
 			},
@@ -127,7 +126,7 @@ func liveNames(s State) []string {
 	return names
 }
 
-// firstError returns the first error. The calls are made in the order they are written.
+// firstError returns the first error.
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -147,15 +146,15 @@ func TestStateIsImmutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"a"}, liveNames(before)); diff != "" {
-		t.Errorf("an old state has changed: %s", diff)
+		t.Errorf("an earlier state changed: %s", diff)
 	}
 	if len(before.Events()) != 1 {
-		t.Errorf("an old state has %d events, want 1", len(before.Events()))
+		t.Errorf("an earlier state has %d events, want 1", len(before.Events()))
 	}
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody was told of the change")
+		t.Error("the channel of the earlier state is not closed")
 	}
 	after, _ := s.snapshot()
 	if diff := cmp.Diff([]string{"b"}, liveNames(after)); diff != "" {
@@ -176,13 +175,13 @@ func TestHistoryAndFirstObserved(t *testing.T) {
 	}
 	seen, ok := state.FirstObserved(pods, "shop/a", func(e Event) bool { return e.Type == watch.Modified })
 	if !ok || !seen.Equal(time.Unix(3, 0)) {
-		t.Errorf("first change seen at %v (%v), want the third second", seen.Unix(), ok)
+		t.Errorf("got first observation at %v (%v), want second 3", seen.Unix(), ok)
 	}
 	if _, ok := state.FirstObserved(pods, "shop/b", func(e Event) bool { return e.Type == watch.Deleted }); ok {
-		t.Error("b was never deleted")
+		t.Error("got no deletion of b")
 	}
 	if state.Get(pods, "shop/a") != nil || state.Get(pods, "shop/b") == nil {
-		t.Error("want b alone to be there")
+		t.Error("want only b to be live")
 	}
 }
 
@@ -223,7 +222,7 @@ func TestWaitFor(t *testing.T) {
 					return s.Get(pods, "shop/b") != nil
 				})
 			}()
-			<-evaluated // it waits now
+			<-evaluated // now it waits
 			if err := tc.during(s, stop, cancel); err != nil {
 				t.Fatal(err)
 			}

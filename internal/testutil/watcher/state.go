@@ -11,18 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// State is what the watcher knew at one moment. It does not change any more, so that
-// several questions to it have answers that belong together.
+// State is an immutable snapshot of the watcher, so that several reads of it are consistent.
 type State struct {
 	events []Event
 	live   map[schema.GroupVersionResource]objects
 	at     time.Time
 }
 
-// Events returns everything that was seen, in order.
+// Events returns all recorded events in order.
 func (s State) Events() []Event { return slices.Clone(s.events) }
 
-// Last returns the newest event, if there is one.
+// Last returns the newest event, if any.
 func (s State) Last() (Event, bool) {
 	if len(s.events) == 0 {
 		return Event{}, false
@@ -40,13 +39,12 @@ func (s State) Live(resource schema.GroupVersionResource) []*unstructured.Unstru
 	return list
 }
 
-// Get returns one existing object, or nil.
+// Get returns an existing object, or nil.
 func (s State) Get(resource schema.GroupVersionResource, key string) *unstructured.Unstructured {
 	return s.live[resource][key]
 }
 
-// History returns the events of one object, in order. An object that was deleted and
-// created again shows up with two UIDs.
+// History returns the events of one object in order. An object that was deleted and created again has two UIDs.
 func (s State) History(resource schema.GroupVersionResource, key string) []Event {
 	var history []Event
 	for i := range s.events {
@@ -57,8 +55,8 @@ func (s State) History(resource schema.GroupVersionResource, key string) []Event
 	return history
 }
 
-// FirstObserved returns when an object was first seen in a way for which holds is true. It is
-// how latencies are measured.
+// FirstObserved returns when an object was first observed in a state for which matches is true. It is used to measure
+// latencies.
 func (s State) FirstObserved(resource schema.GroupVersionResource, key string, matches func(Event) bool) (time.Time, bool) {
 	for _, e := range s.History(resource, key) {
 		if matches(e) {
@@ -68,10 +66,9 @@ func (s State) FirstObserved(resource schema.GroupVersionResource, key string, m
 	return time.Time{}, false
 }
 
-// maxNames keeps the summary of a large cluster readable.
 const maxNames = 5
 
-// String says in a line what there is, for error messages.
+// String summarizes the state for error messages.
 func (s State) String() string {
 	var parts []string
 	for resource, live := range s.live {

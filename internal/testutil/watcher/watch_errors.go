@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// watchErrors remembers which resources could not be asked for last time, and why. A test
-// that waits in vain should not have to guess that nobody was looking.
+// watchErrors records which resources could not be listed or watched, and why, so that a timeout shows that the watch
+// was broken.
 type watchErrors struct {
 	mu   sync.Mutex
 	last map[string]error
 }
 
-// record takes the outcome of a request and hands the error back.
+// record records the result of a request and returns the error.
 func (t *watchErrors) record(resource schema.GroupVersionResource, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -31,7 +31,7 @@ func (t *watchErrors) record(resource schema.GroupVersionResource, err error) er
 	return err
 }
 
-// String continues an error message; it is empty when all is well.
+// String is appended to an error message; it is empty without errors.
 func (t *watchErrors) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

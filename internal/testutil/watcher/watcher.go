@@ -20,7 +20,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// errStopped is what WaitFor returns when nothing can happen any more.
+// errStopped is returned by WaitFor after Stop.
 var errStopped = errors.New("the watcher was stopped")
 
 // Watcher watches until its context ends or Stop is called.
@@ -32,13 +32,13 @@ type Watcher struct {
 	running     sync.WaitGroup
 }
 
-// Start watches the resources in all namespaces. It returns when everything that exists
-// is known, or says at once which resource cannot be listed.
+// Start watches the resources in all namespaces. It returns when all existing objects are known, or an error if a
+// resource cannot be listed.
 func Start(ctx context.Context, cfg *rest.Config, resources ...schema.GroupVersionResource) (*Watcher, error) {
 	return StartInNamespace(ctx, cfg, metav1.NamespaceAll, resources...)
 }
 
-// StartInNamespace watches them in one namespace.
+// StartInNamespace watches the resources in one namespace.
 func StartInNamespace(ctx context.Context, cfg *rest.Config, namespace string, resources ...schema.GroupVersionResource) (*Watcher, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "holdfast-test-watcher"
@@ -47,7 +47,7 @@ func StartInNamespace(ctx context.Context, cfg *rest.Config, namespace string, r
 		return nil, fmt.Errorf("start watcher: %w", err)
 	}
 	for _, resource := range resources {
-		// A reflector would try again for ever, in silence.
+		// A reflector would retry forever without an error.
 		if _, err := client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 			return nil, fmt.Errorf("start watcher: list %s: %w", resource.GroupResource(), err)
 		}
@@ -65,10 +65,9 @@ func StartInNamespace(ctx context.Context, cfg *rest.Config, namespace string, r
 	return w, nil
 }
 
-// watch starts one reflector per resource: client-go's own loop of list, watch, resume
-// and list again, which already knows all the ways in which a watch can end.
+// watch starts one reflector of client-go per resource, which lists, watches and resumes.
 func (w *Watcher) watch(ctx context.Context, client dynamic.Interface, namespace string, resources []schema.GroupVersionResource) []*store {
-	// Its complaints come back in the error of WaitFor, where they help.
+	// Its errors are included in the error of WaitFor.
 	ctx = klog.NewContext(ctx, klog.New(nil))
 	stores := make([]*store, 0, len(resources))
 	for _, resource := range resources {
@@ -81,8 +80,8 @@ func (w *Watcher) watch(ctx context.Context, client dynamic.Interface, namespace
 	return stores
 }
 
-// backoff tries often: an API server of a test is down for seconds, and what happens
-// right after its return is what the test wants to see.
+// backoff retries quickly: the API server of a test is down for seconds, and the test needs the events right after its
+// restart.
 func backoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Cap: time.Second, Steps: math.MaxInt32}
 }
@@ -100,15 +99,14 @@ func (w *Watcher) listWatch(client dynamic.ResourceInterface, resource schema.Gr
 	}
 }
 
-// Stop ends the watches. What was seen can still be asked for.
+// Stop stops the watches. The recorded state can still be read.
 func (w *Watcher) Stop() {
 	w.stop()
 	w.running.Wait()
 }
 
-// WaitFor returns when holds is true. It looks once at the start and then after every
-// event, so holds should depend on nothing but the state. The error names what was
-// waited for and what was there instead.
+// WaitFor waits until condition is true. It is evaluated at the start and after every event, so it must depend only on
+// the state. The error contains what and the last state.
 func (w *Watcher) WaitFor(ctx context.Context, what string, condition func(State) bool) error {
 	for {
 		state, changed := w.recorder.snapshot()
@@ -128,26 +126,26 @@ func (w *Watcher) WaitFor(ctx context.Context, what string, condition func(State
 	}
 }
 
-// State returns all that is known now.
+// State returns the current state.
 func (w *Watcher) State() State {
 	state, _ := w.recorder.snapshot()
 	return state
 }
 
-// Events returns everything that was seen up to now, in order.
+// Events returns all events recorded so far, in order.
 func (w *Watcher) Events() []Event { return w.State().Events() }
 
-// Live returns the objects of a resource that exist now, sorted by key.
+// Live returns the existing objects of a resource, sorted by key.
 func (w *Watcher) Live(resource schema.GroupVersionResource) []*unstructured.Unstructured {
 	return w.State().Live(resource)
 }
 
-// History returns the events of one object up to now, in order.
+// History returns the events of one object so far, in order.
 func (w *Watcher) History(resource schema.GroupVersionResource, key string) []Event {
 	return w.State().History(resource, key)
 }
 
-// FirstObserved returns when an object was first seen in a way for which holds is true.
+// FirstObserved returns when an object was first observed in a state for which matches is true.
 func (w *Watcher) FirstObserved(resource schema.GroupVersionResource, key string, matches func(Event) bool) (time.Time, bool) {
 	return w.State().FirstObserved(resource, key, matches)
 }

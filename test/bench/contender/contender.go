@@ -1,9 +1,9 @@
-// Package contender starts the programs of test/bench/peers, and tells a driver what it has to
-// know of each: how an application looks, and when it is ready. They live in modules of their
-// own, so they are built there and run as processes, each under its own user.
+// Package contender starts the programs of test/bench/peers and defines what a driver needs to know of each: its kind of
+// application and when it is ready. The programs are separate modules, so they run as separate processes, each with its
+// own user.
 //
-// Safety rule: all have the same rights by the same rules, those of cluster-admin through RBAC.
-// Nobody belongs to a group that the API server lets pass ahead of others.
+// Safety rule: all contenders have the same permissions, those of cluster-admin through RBAC. None is in a group that
+// bypasses API priority and fairness.
 package contender
 
 import (
@@ -31,18 +31,18 @@ import (
 
 const readyTimeout = time.Minute
 
-// Contender is a program that makes a Deployment and a Service of each application.
+// Contender is a program that creates a Deployment and a Service for each application.
 type Contender struct {
 	Name string
-	// Kind is what its applications are.
+	// Kind is the kind of its applications.
 	Kind schema.GroupVersionKind
 
-	module     string // folder below peers that it is built in
+	module     string // directory below peers
 	pkg        string // package to build
 	args       func(workers int, health string) []string
-	usesReadyz bool                                          // tells that it is ready on an address, not with a word
-	install    func(t testing.TB, plane *controlplane.Plane) // before it starts
-	afterStart func(t testing.TB, plane *controlplane.Plane) // after it has started
+	usesReadyz bool                                          // ready when its health endpoint is ok; otherwise it prints a line
+	install    func(t testing.TB, plane *controlplane.Plane) // before the start
+	afterStart func(t testing.TB, plane *controlplane.Plane) // after the start
 	spec       func(image string, replicas int64) (spec any) // of an application with one port
 }
 
@@ -60,7 +60,7 @@ func newPeer(name string) Contender {
 	}
 }
 
-// All returns the contenders, by the names that flags know.
+// All returns all contenders.
 func All() []Contender {
 	return []Contender{
 		newPeer("sample"), newPeer("kubebuilder"), newPeer("fluxssa"),
@@ -68,7 +68,7 @@ func All() []Contender {
 	}
 }
 
-// ByName returns one of them.
+// ByName returns the contender with this name.
 func ByName(name string) (Contender, error) {
 	var known []string
 	for _, c := range All() {
@@ -77,13 +77,13 @@ func ByName(name string) (Contender, error) {
 		}
 		known = append(known, c.Name)
 	}
-	return Contender{}, fmt.Errorf("no contender is called %q; there are %s", name, strings.Join(known, ", "))
+	return Contender{}, fmt.Errorf("unknown contender %q, want one of %s", name, strings.Join(known, ", "))
 }
 
-// User is whom the API server sees.
+// User returns the user name of the contender.
 func (c *Contender) User() string { return "bench:" + c.Name }
 
-// App is an application with one port, which leads from 80 to 8080 of the container.
+// App returns an application with one port, 80 to container port 8080.
 func (c *Contender) App(namespace, name, image string, replicas int64) *unstructured.Unstructured {
 	app := &unstructured.Unstructured{Object: map[string]any{"spec": c.spec(image, replicas)}}
 	app.SetGroupVersionKind(c.Kind)
@@ -92,7 +92,7 @@ func (c *Contender) App(namespace, name, image string, replicas int64) *unstruct
 	return app
 }
 
-// Ready says whether an application is, as it is now.
+// Ready reports whether the current state of an application is ready.
 func (c *Contender) Ready(app *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(app.Object, "status", "conditions")
 	for _, entry := range conditions {
@@ -106,7 +106,7 @@ func (c *Contender) Ready(app *unstructured.Unstructured) bool {
 	return false
 }
 
-// Build makes the program in a folder of the repository's bin and returns its path.
+// Build builds the program in the bin directory of the repository and returns its path.
 func (c *Contender) Build(t testing.TB) string {
 	t.Helper()
 	root := repoRoot(t)
@@ -120,8 +120,7 @@ func (c *Contender) Build(t testing.TB) string {
 	return path
 }
 
-// Start builds and starts the contender on a fresh control plane, and returns when it works. It
-// ends with the test.
+// Start builds and starts the contender on a new control plane, and returns when it is ready. It stops with the test.
 func (c *Contender) Start(t testing.TB, plane *controlplane.Plane, workers int) *controlplane.Process {
 	t.Helper()
 	path, dir := c.Build(t), t.TempDir()
@@ -184,11 +183,11 @@ func stopAndLog(t testing.TB, p *controlplane.Process) {
 	}
 	if log, err := os.ReadFile(p.Log); err == nil && t.Failed() {
 		lines := bytes.Split(log, []byte("\n"))
-		t.Logf("the end of the log of %s:\n%s", p.Name, bytes.Join(lines[max(0, len(lines)-40):], []byte("\n")))
+		t.Logf("end of the log of %s:\n%s", p.Name, bytes.Join(lines[max(0, len(lines)-40):], []byte("\n")))
 	}
 }
 
-// grantClusterAdmin gives the contender the rights that it has by default where it comes from: all.
+// grantClusterAdmin grants the contender the permissions of its default installation: all.
 func (c *Contender) grantClusterAdmin(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(plane.Config)
@@ -214,8 +213,8 @@ func installCRDs(t testing.TB, plane *controlplane.Plane) {
 
 var peersDir = filepath.Join("test", "bench", "peers")
 
-// repoRoot is the top of the repository. It is looked for from the folder of the test, because
-// tests of two modules use this.
+// repoRoot returns the root of the repository, starting from the directory of the test, because tests of two modules use
+// it.
 func repoRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -227,7 +226,7 @@ func repoRoot(t testing.TB) string {
 			return dir
 		}
 		if dir == filepath.Dir(dir) {
-			t.Fatal(errors.New("the test does not run within the repository"))
+			t.Fatal(errors.New("the test does not run in the repository"))
 		}
 		dir = filepath.Dir(dir)
 	}

@@ -22,7 +22,7 @@ import (
 
 const kroModule = "github.com/kubernetes-sigs/kro"
 
-// kro is the released program. Its kind of application is the one of web.yaml.
+// kro is the released program. web.yaml defines its kind of application.
 func kro(name string, flags func(workers int) []string) Contender {
 	return Contender{
 		Name: name, Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Web"},
@@ -37,14 +37,14 @@ func kro(name string, flags func(workers int) []string) Contender {
 	}
 }
 
-// stockFlags are the flags that its chart sets where they differ from the defaults of the program,
-// apart from leader election, which a single process does not need.
+// stockFlags are the flags that its chart sets to other values than the program's defaults, without leader election,
+// which a single process does not need.
 func stockFlags(int) []string {
 	return []string{"--zap-log-level=info", "--zap-encoder=console", "--zap-devel=false"}
 }
 
-// tunedFlags works side by side and hardly waits. --client-qps is named because its users would;
-// in this release it has no effect: the limit is off unless the kubeconfig sets one.
+// tunedFlags increase the concurrency and reduce the waiting time. --client-qps is set as users would do; in this
+// release it has no effect: the limit is off unless the kubeconfig sets one.
 func tunedFlags(workers int) []string {
 	return append(stockFlags(workers),
 		fmt.Sprintf("--dynamic-controller-concurrent-reconciles=%d", workers),
@@ -56,13 +56,13 @@ func tunedFlags(workers int) []string {
 	)
 }
 
-// eventDrivenFlags waits for nothing but events, which its chart allows: a pass that has changed something
-// is followed by another only when a child says so. What fails is then not tried again, either.
+// eventDrivenFlags requeue only on events, which its chart allows: a reconciliation with a change is followed by another
+// one only after an event of a child. Failures are not retried, either.
 func eventDrivenFlags(workers int) []string {
 	return append(tunedFlags(workers), "--instance-requeue-interval=0")
 }
 
-// installKroCRDs takes the CRDs from the chart in the module that the program was built from.
+// installKroCRDs installs the CRDs of the chart in the module of the program.
 func installKroCRDs(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", kroModule)
@@ -77,7 +77,7 @@ func installKroCRDs(t testing.TB, plane *controlplane.Plane) {
 	}
 }
 
-// createWebDefinition gives kro the kind of our applications and waits until it serves it.
+// createWebDefinition defines the kind of the applications and waits until kro serves it.
 func createWebDefinition(t testing.TB, plane *controlplane.Plane) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(repoRoot(t), peersDir, "kro", "web.yaml"))
@@ -107,6 +107,6 @@ func createWebDefinition(t testing.TB, plane *controlplane.Plane) {
 		return state == "Active", nil
 	})
 	if err != nil {
-		t.Fatalf("ResourceGraphDefinition %s does not become Active: %v; its status is %v", web.GetName(), err, last)
+		t.Fatalf("ResourceGraphDefinition %s is not Active: %v; status: %v", web.GetName(), err, last)
 	}
 }

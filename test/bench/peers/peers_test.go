@@ -26,11 +26,11 @@ const (
 	apps        = 20
 	workers     = 8
 	waitTimeout = 2 * time.Minute
-	// settleTime is how long a peer says nothing more when it has come to rest.
+	// settleTime without requests means that a peer is idle.
 	settleTime = 5 * time.Second
 )
 
-// TestPeers lets every peer do what the driver will ask of it, and prints what it took.
+// TestPeers runs the workload of the driver with every peer and prints the cost.
 func TestPeers(t *testing.T) {
 	for _, c := range contender.All() {
 		t.Run(c.Name, func(t *testing.T) { runPeer(t, &c) })
@@ -39,7 +39,7 @@ func TestPeers(t *testing.T) {
 
 func runPeer(t *testing.T, c *contender.Contender) {
 	plane := testutil.ControlPlane(t, controlplane.Options{Audit: true})
-	ctrl.SetLogger(logr.Discard()) // else it complains about not having one
+	ctrl.SetLogger(logr.Discard()) // otherwise it logs a warning
 	c.Start(t, plane, workers)
 	s := &harness{T: t, contender: c, namespace: testutil.Namespace(t, plane.Config)}
 	var err error
@@ -60,10 +60,10 @@ func runPeer(t *testing.T, c *contender.Contender) {
 	time.Sleep(settleTime)
 	all, err := log.Since(t.Context(), plane.Config, from)
 	s.must(err)
-	// A refresh of a lease or of a cache is not about an application.
+	// Lease and cache refreshes are not related to an application.
 	requests := all.By(c.User()).In(s.namespace)
 	if len(requests.Writes()) < 3*apps {
-		t.Errorf("%d writes for %d applications of two children and a status each: the log misses some", len(requests.Writes()), apps)
+		t.Errorf("got %d writes for %d applications with two children and a status each, want more", len(requests.Writes()), apps)
 	}
 	t.Logf("%s: %d applications ready after %.2f s, with %.1f requests each, %.1f of them writes\n%s", c.Name, apps, took.Seconds(),
 		float64(len(requests))/apps, float64(len(requests.Writes()))/apps, requests.Count())
@@ -92,7 +92,7 @@ func (s *harness) key(i int) client.ObjectKey {
 	return client.ObjectKey{Namespace: s.namespace, Name: appName(i)}
 }
 
-// waitReady returns how long it took until all were.
+// waitReady returns the time until all applications are ready.
 func (s *harness) waitReady(start time.Time) time.Duration {
 	s.Helper()
 	for {
@@ -109,13 +109,13 @@ func (s *harness) waitReady(start time.Time) time.Duration {
 			return took
 		}
 		if took > waitTimeout {
-			s.Fatalf("%d of %d are ready after %s; the first is %v", ready, apps, waitTimeout, list.Items[0].Object)
+			s.Fatalf("%d of %d are ready after %s; the first: %v", ready, apps, waitTimeout, list.Items[0].Object)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// changeImage gives one application another image, which its Deployment must get.
+// changeImage changes the image of an application and waits for its Deployment.
 func (s *harness) changeImage(i int) {
 	s.Helper()
 	app := s.contender.App(s.namespace, appName(i), "", 0)
@@ -132,13 +132,13 @@ func (s *harness) changeImage(i int) {
 	})
 }
 
-// deleteApp deletes one application, which its children must follow.
+// deleteApp deletes an application and waits until its children are deleted.
 func (s *harness) deleteApp(i int) {
 	s.Helper()
 	app := s.contender.App(s.namespace, appName(i), "", 0)
 	s.must(s.Delete(s.Context(), app))
 	for _, obj := range []client.Object{app, &appsv1.Deployment{}, &corev1.Service{}} {
-		s.eventually(fmt.Sprintf("%T to be gone", obj), func() bool {
+		s.eventually(fmt.Sprintf("deletion of %T", obj), func() bool {
 			return apierrors.IsNotFound(s.Get(s.Context(), s.key(i), obj))
 		})
 	}
@@ -161,19 +161,19 @@ func (s *harness) verifyChildren() {
 		s.must(s.Get(s.Context(), s.key(i), &d))
 		container := d.Spec.Template.Spec.Containers[0]
 		if *d.Spec.Replicas != 0 || container.Image != "shop/web:1" || container.Ports[0].ContainerPort != 8080 {
-			s.Errorf("Deployment %s is not what was asked for: %v", d.Name, d.Spec)
+			s.Errorf("Deployment %s has the wrong spec: %v", d.Name, d.Spec)
 		}
 		var service corev1.Service
 		s.must(s.Get(s.Context(), s.key(i), &service))
 		if p := service.Spec.Ports[0]; p.Port != 80 || p.TargetPort.IntValue() != 8080 {
-			s.Errorf("Service %s is not what was asked for: %v", service.Name, service.Spec)
+			s.Errorf("Service %s has the wrong spec: %v", service.Name, service.Spec)
 		}
 		app := &unstructured.Unstructured{}
 		app.SetGroupVersionKind(s.contender.Kind)
 		s.must(s.Get(s.Context(), s.key(i), app))
 		for _, child := range []client.Object{&d, &service} {
-			if child.GetLabels()[appsapi.LabelOwnerUID] != string(app.GetUID()) {
-				s.Errorf("%T %s cannot be counted: its labels are %v", child, child.GetName(), child.GetLabels())
+			if child.GetLabels()[appsapi.DefaultKeys.OwnerUID] != string(app.GetUID()) {
+				s.Errorf("%T %s has the wrong labels: %v", child, child.GetName(), child.GetLabels())
 			}
 		}
 	}

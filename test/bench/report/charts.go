@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// Pictures, as files.
+// Files of the images.
 const (
 	wallChartFile = "bench-wall.svg"
 	heapChartFile = "bench-heap.svg"
@@ -22,7 +22,7 @@ const (
 	peerColor     = "#d97706"
 )
 
-// renderSVG is a picture; desc says what it shows to whoever does not see it.
+// renderSVG renders an image; desc is its text alternative.
 func renderSVG(width, height int, title, desc string, body func(p printer)) string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -34,8 +34,8 @@ func renderSVG(width, height int, title, desc string, body func(p printer)) stri
 	return b.String()
 }
 
-// wallChart shows how much longer than the bare engine each contender takes. Who takes very much
-// longer is cut off, and the number says how much it is.
+// wallChart shows the wall time of each contender as a multiple of the bare engine. Very long bars
+// are cut off; the number shows the ratio.
 func wallChart(r *results.Run) string {
 	const left, width, row, maxRatio = 210, 720, 30, 10.0
 	scale := (width - left - 110) / maxRatio

@@ -1,5 +1,5 @@
-// Command report makes docs/reports/bench.md, docs/scale.md and their pictures of what a run of
-// the benchmark has left in out/bench.json. Every number in them is from there.
+// Command report generates docs/reports/bench.md, docs/scale.md and their images from the results of a run of
+// the benchmark in out/bench.json. All numbers in them are from that file.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/bench/results"
 )
 
-// rawDataFile is what all of it is made from, beside the page, so that anybody can calculate again.
+// rawDataFile is a copy of the results next to the page, so that readers can repeat the calculations.
 const rawDataFile = "bench.json"
 
 func main() {

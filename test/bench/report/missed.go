@@ -13,8 +13,8 @@ import (
 //go:embed missed.md.tmpl
 var missedReasons string
 
-// writeMissed says of each figure that is not what it must be what is behind it. The words are in a template,
-// by row and name of the figure; the numbers in them are those of the run.
+// writeMissed writes the reason of each missed figure. The text is in a template, by row and name of the figure; its
+// numbers are those of the run.
 func writeMissed(p printer, r *results.Run) error {
 	reasons, err := template.New("missed").Funcs(template.FuncMap{
 		"got":    func(row, name string) string { return figureValue(r, row, name) },
@@ -34,29 +34,29 @@ func writeMissed(p printer, r *results.Run) error {
 		}
 		text := &strings.Builder{}
 		if reason := reasons.Lookup(f.Row + " " + f.Name); reason == nil {
-			text.WriteString("Nobody has found out why. `-pprof=DIR`, with the part that measures it, is how to begin.")
+			text.WriteString("Cause unknown. To start, profile the part that measures it with `-pprof=DIR`.")
 		} else if err := reason.Execute(text, f); err != nil {
-			return fmt.Errorf("say why %s %s is missed: %w", f.Row, f.Name, err)
+			return fmt.Errorf("render reason for missed figure %s %s: %w", f.Row, f.Name, err)
 		}
-		all = append(all, missedFigure{fmt.Sprintf("**%s %s**: %s, where at most %s was wanted.", f.Row, f.Name, formatNumber(f.Value, f.Unit), formatBound(f.Must, f.Unit)), strings.TrimSpace(text.String())})
+		all = append(all, missedFigure{fmt.Sprintf("**%s %s**: %s, limit %s.", f.Row, f.Name, formatNumber(f.Value, f.Unit), formatBound(f.Must, f.Unit)), strings.TrimSpace(text.String())})
 	}
 	if len(all) > 0 {
-		p("## What is not reached\n")
+		p("## Missed requirements\n")
 	}
 	for i, m := range all {
 		if i+1 < len(all) && all[i+1].reason == m.reason {
 			p("%s", m.headline)
-			continue // for both below
+			continue // both have the same reason
 		}
 		p("%s\n%s\n", m.headline, m.reason)
 	}
 	return nil
 }
 
-// missedFigure is a figure that is missed, and why.
+// missedFigure is a missed figure with its reason.
 type missedFigure struct{ headline, reason string }
 
-// figureValue is another figure of the same run.
+// figureValue formats another figure of the same run.
 func figureValue(r *results.Run, row, name string) string {
 	if f := findFigure(r, row, name); f.Name != "" {
 		return formatNumber(f.Value, f.Unit)
@@ -64,7 +64,7 @@ func figureValue(r *results.Run, row, name string) string {
 	return notMeasured
 }
 
-// difference is by how much one figure is more than another.
+// difference formats the difference of two figures.
 func difference(r *results.Run, row, a, b string) string {
 	larger, smaller := findFigure(r, row, a), findFigure(r, row, b)
 	if larger.Name == "" || smaller.Name == "" {
@@ -73,7 +73,7 @@ func difference(r *results.Run, row, a, b string) string {
 	return formatNumber(larger.Value-smaller.Value, larger.Unit)
 }
 
-// notMeasured stands where there is no number.
+// notMeasured replaces a missing number.
 const notMeasured = "(not measured)"
 
 func findFigure(r *results.Run, row, name string) results.Figure {
@@ -85,7 +85,7 @@ func findFigure(r *results.Run, row, name string) results.Figure {
 	return results.Figure{}
 }
 
-// requestsPerApp is how often somebody asked for one kind of thing.
+// requestsPerApp returns the requests of a contender per application, by verb and resource.
 func requestsPerApp(r *results.Run, contender, verb, resource string) string {
 	sum := 0.0
 	for _, q := range r.Requests {
@@ -96,7 +96,7 @@ func requestsPerApp(r *results.Run, contender, verb, resource string) string {
 	return fmt.Sprintf("%.1f", sum)
 }
 
-// cpuPerApp is what a process used for one application of somebody.
+// cpuPerApp returns the CPU time of a process per application of a contender.
 func cpuPerApp(r *results.Run, contender, process string) string {
 	used := r.Values(contender, func(s results.Sample) float64 { return s.CPUSeconds[process] })
 	if len(used) == 0 {
@@ -105,7 +105,7 @@ func cpuPerApp(r *results.Run, contender, process string) string {
 	return fmt.Sprintf("%.1f ms", 1000/float64(r.Apps)*results.Median(used))
 }
 
-// wallRatioOfAllRounds is the ratio by the clock with the rounds in it that were not calm.
+// wallRatioOfAllRounds returns the ratio of wall times including rounds that were not quiet.
 func wallRatioOfAllRounds(r *results.Run, contender string) string {
 	ratios := r.Ratios("C1", contender, results.WallTime)
 	if len(ratios) == 0 {
@@ -115,7 +115,7 @@ func wallRatioOfAllRounds(r *results.Run, contender string) string {
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", results.Median(ratios), low, high)
 }
 
-// extraCPUPerApp is what all cores compute for one application in the time that Holdfast takes longer, by a ratio of times.
+// extraCPUPerApp returns the CPU time of all cores per application in the additional time that Holdfast takes.
 func extraCPUPerApp(r *results.Run, figure string) string {
 	f := findFigure(r, "P1", figure)
 	walls := r.Values("C1", results.WallTime)

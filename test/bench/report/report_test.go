@@ -46,30 +46,30 @@ func TestReport(t *testing.T) {
 	if err := run(from, page, scalePath, dir); err != nil {
 		t.Fatal(err)
 	}
-	checkContains(t, page, "Measured at commit abc: P1 from 2026-01-02 03:04, 7 min, broken off; P1 from 2026-01-03 03:04, 5 min.", "| P1 | wall | 1.1 | 1.25 | 1.1 | goal |", "| C1 Holdfast | 2.20 s | 1.10 (1.10 to 1.10) | 6.0 | 9.0 | 3.0 ms, 10.0 ms | 90 MiB |",
+	checkContains(t, page, "Measured at commit abc: P1 from 2026-01-02 03:04, 7 min, aborted; P1 from 2026-01-03 03:04, 5 min.", "| P1 | wall | 1.1 | 1.25 | 1.1 | goal |", "| C1 Holdfast | 2.20 s | 1.10 (1.10 to 1.10) | 6.0 | 9.0 | 3.0 ms, 10.0 ms | 90 MiB |",
 		"| C1 | patch services | 1.00 | 0 |", "| 1000 | 2000 | 31.0 | 5.0 | 9.0 | 4.0 | 0.0 | 60 |",
-		"**P1 wall at equal pace, Holdfast / C5 fluxssa**: 1.25, where at most 1 was wanted.\nIn the time that Holdfast takes longer the cores compute 8.8 ms", "and no events\n(0.5 ms each", "two ((not measured) for the second)",
-		"**P9 something new**: 7 ms, where at most 5 ms was wanted.\nNobody has found out why.",
-		"| 1 | C0s C1 C4 C0s | 0.0 % | 0.0 % | yes | 1.10 | 1.10 | 1.10 | 1.10 |", "| 2 | C0s | 50.0 % | 20.0 % | thrown away |  |  |  |  |", "| P6 | synced | 7 s |  | 5 s | short |", "![wall time of all contenders](./"+wallChartFile+")")
+		"**P1 wall at equal pace, Holdfast / C5 fluxssa**: 1.25, limit 1.\nIn the additional time that Holdfast takes, the cores compute 8.8 ms", "and no events\n(0.5 ms each", "two ((not measured) for the second)",
+		"**P9 something new**: 7 ms, limit 5 ms.\nCause unknown.",
+		"| 1 | C0s C1 C4 C0s | 0.0 % | 0.0 % | yes | 1.10 | 1.10 | 1.10 | 1.10 |", "| 2 | C0s | 50.0 % | 20.0 % | discarded |  |  |  |  |", "| P6 | synced | 7 s |  | 5 s | short |", "![wall time of all contenders](./"+wallChartFile+")")
 	// 200 MiB per thousand on top of 400, and 1 ms more of 29.5 per thousand
 	checkContains(t, scalePath, "| API server, resident memory | 200 MiB | 1.00 | 800 MiB | *20 GiB* | *196 GiB* |",
 		"| CPU of the API server for one more application | 1 ms | 1.00 | 31 ms | *130 ms* | *1 s* |",
-		"| CPU of the operator for one more application | not told from noise | 0.00 | 4 ms | *unknown* | *unknown* |",
+		"| CPU of the operator for one more application | not significant | 0.00 | 4 ms | *unknown* | *unknown* |",
 		"| 30,000 | the API server needs twice the CPU", "| 330,000 | 64 GiB of memory for the API server", "| API server, resident memory | *1.4 GiB, calculated* |")
 	for name, want := range map[string]string{wallChartFile: "100.00 x", heapChartFile: "8.2 KiB per application"} {
 		checkSVG(t, filepath.Join(dir, name), want)
 	}
 }
 
-// What scatters is not drawn on: beyond what was measured nobody knows, and within it that is what is said.
+// Values without a significant trend are not extrapolated; within the measured range, the range of values is reported.
 func TestNoisyTrendIsNotExtrapolated(t *testing.T) {
 	s := newTrend(serverCPU, "ms", []results.Point{{X: 1000, Y: 7}, {X: 2000, Y: 12}, {X: 3000, Y: 6}, {X: 4000, Y: 9.5}})
-	if got := s.PerThousand() + "; " + s.Within(3000) + "; " + s.Within(3500) + "; " + s.Calculated(100_000); got != "not told from noise; 6 ms, measured; 6 ms to 12 ms, measured anywhere; unknown" {
+	if got := s.PerThousand() + "; " + s.Within(3000) + "; " + s.Within(3500) + "; " + s.Calculated(100_000); got != "not significant; 6 ms, measured; 6 ms to 12 ms, measured at all sizes; unknown" {
 		t.Errorf("got %s, with an R² of %.2f", got, s.R2)
 	}
 }
 
-// Cores that compute at half their pace for a while look like a line that is not there.
+// Cores that are slow for a while must not look like a trend.
 func TestTrendsIgnoreCoreSpeed(t *testing.T) {
 	r := &results.Run{}
 	for i, slowdown := range []float64{1, 2, 1} {
@@ -84,7 +84,7 @@ func TestTrendsIgnoreCoreSpeed(t *testing.T) {
 	}
 }
 
-// Every reason can be said, also when next to nothing was measured.
+// Every reason renders, even if few figures were measured.
 func TestEveryMissedFigureHasAReason(t *testing.T) {
 	rows := []string{"P1 wall, Holdfast / C0s", "P1 wall, Holdfast / C2 sample", "P1 wall, Holdfast / C3 kubebuilder", "P1 wall, Holdfast / C5 fluxssa",
 		"P1 wall at equal pace, Holdfast / C2 sample", "P1 wall at equal pace, Holdfast / C3 kubebuilder", "P1 wall at equal pace, Holdfast / C5 fluxssa", "P3 ours - bare with a watch, p99 at 80 % of it",
@@ -99,15 +99,15 @@ func TestEveryMissedFigureHasAReason(t *testing.T) {
 	if err := writeMissed(func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }, r); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "**: 2, where at most 1 was wanted.\n"); n != len(rows) {
+	if n := strings.Count(out.String(), "**: 2, limit 1.\n"); n != len(rows) {
 		t.Errorf("%d figures are explained, want %d", n, len(rows))
 	}
-	if strings.Contains(out.String(), "Nobody has found out") || strings.Contains(out.String(), "<no value>") || strings.Contains(out.String(), "NaN") {
+	if strings.Contains(out.String(), "Cause unknown") || strings.Contains(out.String(), "<no value>") || strings.Contains(out.String(), "NaN") {
 		t.Error(out.String())
 	}
 }
 
-// What was not measured is no 0.
+// A missing measurement is not 0.
 func TestDifferenceOfUnmeasuredFigures(t *testing.T) {
 	r := &results.Run{Figures: []results.Figure{{Row: "P14", Name: "apply", Value: 4, Unit: "ms"}, {Row: "P14", Name: "create", Value: 2.5, Unit: "ms"}}}
 	for other, want := range map[string]string{"create": "1.5 ms", "delete": notMeasured} {
@@ -117,7 +117,7 @@ func TestDifferenceOfUnmeasuredFigures(t *testing.T) {
 	}
 }
 
-// Who takes 2 s instead of 1.6 s for 100 applications had 0.4 s of two cores more.
+// A contender that takes 2 s instead of 1.6 s for 100 applications uses two cores for 0.4 s more.
 func TestExtraCPUPerApp(t *testing.T) {
 	r := &results.Run{
 		Apps: 100, Machine: map[string]string{"cores": "2"}, Figures: []results.Figure{{Row: "P1", Name: "wall, Holdfast / C2 sample", Value: 1.25}},
@@ -127,24 +127,24 @@ func TestExtraCPUPerApp(t *testing.T) {
 		t.Errorf("%s longer, want 8.0 ms", got)
 	}
 	if got := extraCPUPerApp(r, "wall, Holdfast / C3 kubebuilder"); got != notMeasured {
-		t.Errorf("%s longer than who was not measured", got)
+		t.Errorf("%s longer than an unmeasured contender", got)
 	}
 }
 
-// What was disturbed was not broken off, and neither counts.
+// The report distinguishes disturbed and aborted parts. Neither counts.
 func TestSessionsReportInvalidParts(t *testing.T) {
 	var out string
 	writeSessions(func(format string, args ...any) { out = fmt.Sprintf(format, args...) }, &results.Run{
 		Machine: map[string]string{"commit": "abc"}, Parts: []results.Part{{Name: "P13", Disturbed: true}, {Name: "P9"}, {Name: "P13", Complete: true}},
 	})
-	for _, want := range []string{"0 min, disturbed by others: does not count; P9", "0 min, broken off; P13", "0 min."} {
+	for _, want := range []string{"0 min, disturbed by other processes: discarded; P9", "0 min, aborted; P13", "0 min."} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it says %q, and not %q", out, want)
+			t.Errorf("got %q, want it to contain %q", out, want)
 		}
 	}
 }
 
-// checkContains looks for text in a page.
+// checkContains fails if a page lacks one of the texts.
 func checkContains(t *testing.T, page string, wants ...string) {
 	t.Helper()
 	content, err := os.ReadFile(page)

@@ -15,13 +15,13 @@ import (
 //go:embed scale.md.tmpl
 var scaleTemplate string
 
-// extrapolatedSizes is what nobody has measured here.
+// extrapolatedSizes are calculated, not measured.
 var extrapolatedSizes = []int{100_000, 1_000_000}
 
 // clusterSize is how many applications one cluster of a fleet has.
 const clusterSize = 5000
 
-// What grows.
+// Names of the trends.
 const (
 	operatorHeap   = "operator, live heap"
 	operatorMemory = "operator, resident memory"
@@ -32,12 +32,12 @@ const (
 	operatorCPU    = "CPU of the operator for one more application"
 )
 
-// trend is something that grows with the number of applications.
+// trend is a measured value by number of applications.
 type trend struct {
 	Name, Unit string
 	results.Line
 	points []results.Point
-	// last is what was measured at the largest size, at the pace that the cores had just then.
+	// last is the value at the largest size, not normalized to the usual speed of the cores.
 	last float64
 }
 
@@ -49,7 +49,7 @@ func newTrend(name, unit string, points []results.Point) trend {
 	return s
 }
 
-// trends are all that a run has of them.
+// trends returns all trends of a run.
 func trends(r *results.Run) []trend {
 	var heap []results.Point
 	for _, h := range r.Heap {
@@ -74,7 +74,7 @@ func memoryTrend(name string, r *results.Run, value func(results.GrowthStep) flo
 	return newTrend(name, "MiB", points)
 }
 
-// cpuTrend is a line through what the process would have computed at the usual pace of the cores.
+// cpuTrend fits CPU times normalized to the usual speed of the cores.
 func cpuTrend(name string, r *results.Run, process string) trend {
 	var points []results.Point
 	pace := coreSpeeds(r.Growth)
@@ -86,8 +86,8 @@ func cpuTrend(name string, r *results.Run, process string) trend {
 	return s
 }
 
-// coreSpeeds are how fast the cores were for each step, as a part of how fast they usually were. Who creates the applications
-// sends the same requests in every step, so what it computes for them is a clock that the cores themselves drive.
+// coreSpeeds returns the speed of the cores in each step, relative to the median. The driver sends the same requests in every
+// step, so its CPU time measures the speed.
 func coreSpeeds(steps []results.GrowthStep) []float64 {
 	driverCPU := make([]float64, len(steps))
 	for i, g := range steps {
@@ -102,25 +102,24 @@ func coreSpeeds(steps []results.GrowthStep) []float64 {
 	return driverCPU
 }
 
-// minR2 is the R² from which on a line is drawn on: below, what is measured
-// scatters more than it grows.
+// minR2 is the smallest R² that is extrapolated: below it, the values vary more than they grow.
 const minR2 = 0.5
 
-// isNoise says that there is no line to draw on.
+// isNoise reports whether the values have no significant trend.
 func (s trend) isNoise() bool { return s.R2 < minR2 || s.Slope <= 0 }
 
-// PerThousand is what another thousand applications add.
+// PerThousand is the growth per 1,000 applications.
 func (s trend) PerThousand() string {
 	if s.isNoise() {
-		return "not told from noise"
+		return "not significant"
 	}
 	return formatAmount(1000*s.Slope, s.Unit)
 }
 
-// Last is what was measured at the largest size.
+// Last is the value at the largest size.
 func (s trend) Last() string { return formatAmount(s.last, s.Unit) }
 
-// Calculated is where the line leads, if there is one.
+// Calculated is the extrapolated value.
 func (s trend) Calculated(apps int) string {
 	if s.isNoise() {
 		return "unknown"
@@ -128,7 +127,7 @@ func (s trend) Calculated(apps int) string {
 	return formatAmount(s.At(float64(apps)), s.Unit)
 }
 
-// Within is how it is at a size that was reached: as measured there, else by the line, else anything that was measured.
+// Within is the value at a size within the measured range: measured, else calculated, else the range of all values.
 func (s trend) Within(apps int) string {
 	for _, p := range s.points {
 		if p.X == float64(apps) {
@@ -140,10 +139,10 @@ func (s trend) Within(apps int) string {
 	}
 	lowest := slices.MinFunc(s.points, func(a, b results.Point) int { return cmp.Compare(a.Y, b.Y) })
 	highest := slices.MaxFunc(s.points, func(a, b results.Point) int { return cmp.Compare(a.Y, b.Y) })
-	return fmt.Sprintf("%s to %s, measured anywhere", formatAmount(lowest.Y, s.Unit), formatAmount(highest.Y, s.Unit))
+	return fmt.Sprintf("%s to %s, measured at all sizes", formatAmount(lowest.Y, s.Unit), formatAmount(highest.Y, s.Unit))
 }
 
-// formatAmount is a number as people read it.
+// formatAmount formats a value with a readable unit.
 func formatAmount(n float64, unit string) string {
 	switch {
 	case unit == "MiB" && n >= 1024:
@@ -157,7 +156,7 @@ func formatAmount(n float64, unit string) string {
 	return fmt.Sprintf("%.0f %s", n, unit)
 }
 
-// formatThousands is a number of applications.
+// formatThousands formats a number with thousands separators.
 func formatThousands(n float64) string {
 	text := fmt.Sprintf("%.0f", n)
 	for at := len(text) - 3; at > 0; at -= 3 {
@@ -166,13 +165,13 @@ func formatThousands(n float64) string {
 	return text
 }
 
-// scaleLimit is something that ends the growth of one cluster.
+// scaleLimit is a limit of one cluster.
 type scaleLimit struct {
 	atApps    float64
 	What, How string
 }
 
-// Apps is where it stands, as exactly as that is known.
+// Apps is the number of applications, rounded to two digits.
 func (w scaleLimit) Apps() string {
 	digits := math.Pow(10, math.Floor(math.Log10(w.atApps))-1)
 	return formatThousands(math.Round(w.atApps/digits) * digits)
@@ -180,10 +179,10 @@ func (w scaleLimit) Apps() string {
 
 const (
 	calculated          = "calculated"
-	kubernetesThreshold = "a threshold of Kubernetes' own"
+	kubernetesThreshold = "Kubernetes scalability threshold"
 )
 
-// scaleLimits in the order in which a cluster meets them.
+// scaleLimits returns the limits by number of applications.
 func scaleLimits(all []trend) []scaleLimit {
 	out := []scaleLimit{
 		{atApps: 10_000, What: "10,000 Services in a cluster", How: kubernetesThreshold + ", with one Service each"},
@@ -201,22 +200,23 @@ func scaleLimits(all []trend) []scaleLimit {
 		const gib = 1024
 		switch s.Name {
 		case operatorHeap:
-			addLimit(300, "300 MiB of live heap for the operator, as much as the 512Mi of an installation have room for: raise its limit and `GOMEMLIMIT`", ", and nobody has tried: that three quarters of GOMEMLIMIT may be live is a rule of thumb")
-			addLimit(8*gib, "8 GiB of live heap for the operator", "")
+			addLimit(300, "300 MiB of live heap of the operator, the maximum for the installed limit of 512Mi: raise the limit and `GOMEMLIMIT`",
+				", not tested; assumes that three quarters of GOMEMLIMIT can be live heap")
+			addLimit(8*gib, "8 GiB of live heap of the operator", "")
 		case serverMemory:
 			addLimit(64*gib, "64 GiB of memory for the API server", ", without pods")
 		case etcdSize:
-			addLimit(2*gib, "2 GiB, which etcd takes unless `--quota-backend-bytes` says otherwise", ", without pods")
-			addLimit(8*gib, "8 GiB, the largest database that etcd suggests", ", without pods")
+			addLimit(2*gib, "2 GiB, the default `--quota-backend-bytes` of etcd", ", without pods")
+			addLimit(8*gib, "8 GiB, the largest database that etcd recommends", ", without pods")
 		case serverCPU:
-			addLimit(2*s.Intercept, "the API server needs twice the CPU for one more application", ", where the line above has doubled")
+			addLimit(2*s.Intercept, "the API server needs twice the CPU for one more application", ", where the fitted line reaches twice its value at 0")
 		}
 	}
 	slices.SortFunc(out, func(a, b scaleLimit) int { return cmp.Compare(a.atApps, b.atApps) })
 	return out
 }
 
-// renderScalePage is docs/scale.md.
+// renderScalePage renders docs/scale.md.
 func renderScalePage(r *results.Run) (string, error) {
 	t, err := template.New("scale").Funcs(template.FuncMap{"apps": func(n int) string { return formatThousands(float64(n)) }}).Parse(scaleTemplate)
 	if err != nil {

@@ -8,75 +8,74 @@ import (
 	"text/tabwriter"
 )
 
-// Figure is one number that a scenario measured, and what it is held against.
+// Figure is one measured value of a scenario, with its limits.
 type Figure struct {
-	// Row is the scenario, as docs/reports/bench.md lists them.
+	// Row is the scenario, as listed in docs/reports/bench.md.
 	Row   string  `json:"row"`
 	Name  string  `json:"name"`
 	Value float64 `json:"got"`
 	Unit  string  `json:"unit,omitempty"`
-	// Must and Goal are at most; nil means that it is only told.
+	// Must and Goal are the required and the target maximum; nil means no limit.
 	Must *float64 `json:"must,omitempty"`
 	Goal *float64 `json:"goal,omitempty"`
-	// Note is what a reader has to know to read the number.
+	// Note explains the value.
 	Note string `json:"note,omitempty"`
-	// Peak is the worst of a few seconds, of what is otherwise a mean.
+	// Peak is the maximum over a few seconds, if Value is a mean.
 	Peak float64 `json:"peak,omitempty"`
 }
 
-// WithBounds sets what the figure must be and what it should be.
+// WithBounds sets the required and the target maximum.
 func (f Figure) WithBounds(must, goal float64) Figure {
 	f.Must, f.Goal = &must, &goal
 	return f
 }
 
-// WithGoal sets what the figure should be, where nothing depends on it.
+// WithGoal sets a target without a requirement.
 func (f Figure) WithGoal(goal float64) Figure {
 	f.Goal = &goal
 	return f
 }
 
-// How many cores others may use, on average and for a few seconds, before a latency tells more about
-// them: one bad minute in six spoils the slowest of a hundred, and is not seen in the mean.
+// Maximum CPU use of other processes, on average and for a few seconds, above which a latency is unreliable: one bad
+// minute in six affects the p99, but not the mean.
 const (
 	maxMeanExternalCores = 0.2
 	maxPeakExternalCores = 0.5
 )
 
-const repeatMarker = "; TAKE IT AGAIN: "
+const repeatMarker = "; REPEAT: "
 
-// MarkRepeat says in the note that a figure tells nothing, and why.
+// MarkRepeat marks a figure as unreliable, with the reason.
 func (f Figure) MarkRepeat(reason string) Figure {
 	f.Note += repeatMarker + reason
 	return f
 }
 
-// DisturbedBy says in the note that others used the machine, if they did: figures of how many cores
-// that were.
+// DisturbedBy marks a figure as unreliable if other processes used too much CPU according to these figures.
 func (f Figure) DisturbedBy(others ...Figure) Figure {
 	for _, o := range others {
 		switch {
 		case o.Value > maxMeanExternalCores:
-			return f.MarkRepeat(fmt.Sprintf("others used %.1f cores", o.Value))
+			return f.MarkRepeat(fmt.Sprintf("other processes used %.1f cores", o.Value))
 		case o.Peak > maxPeakExternalCores:
-			return f.MarkRepeat(fmt.Sprintf("others used %.1f cores for some seconds", o.Peak))
+			return f.MarkRepeat(fmt.Sprintf("other processes used %.1f cores for some seconds", o.Peak))
 		}
 	}
 	return f
 }
 
-// NeedsRepeat says whether figures are among these that have to be taken again.
+// NeedsRepeat reports whether a figure is marked as unreliable.
 func NeedsRepeat(figures []Figure) bool {
 	return slices.ContainsFunc(figures, func(f Figure) bool { return strings.Contains(f.Note, repeatMarker) })
 }
 
-// Missed is the verdict on a figure that is not what it must be.
+// Missed is the verdict for a value above the required maximum.
 const Missed = "MISSED"
 
-// Short is the verdict on a figure that must be nothing, and is not what it should be.
+// Short is the verdict for a value above its target without a required maximum.
 const Short = "short"
 
-// Verdict is "goal", "must", "MISSED", "short", or nothing if there is nothing to hold it against.
+// Verdict returns "goal", "must", "MISSED" or "short"; "" without limits.
 func (f Figure) Verdict() string {
 	switch {
 	case f.Goal != nil && f.Value <= *f.Goal:
@@ -98,7 +97,7 @@ func formatBound(b *float64) string {
 	return fmt.Sprintf("%.4g", *b)
 }
 
-// PrintFigures prints what was measured beside what was wanted.
+// PrintFigures prints the values with their limits.
 func PrintFigures(out io.Writer, all []Figure) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ROW\tFIGURE\tGOT\tMUST\tGOAL\tVERDICT\tNOTE")

@@ -3,14 +3,14 @@ package results
 // Point is a value at a size.
 type Point struct{ X, Y float64 }
 
-// Line is what values follow as a size grows.
+// Line is a linear fit.
 type Line struct {
 	Intercept, Slope float64
-	// R2 is how well it fits: 1 is exactly.
+	// R2 is the coefficient of determination: 1 is a perfect fit.
 	R2 float64
 }
 
-// Fit lays a line through points by least squares. Through fewer than two sizes there is none.
+// Fit fits a line with least squares. It needs at least two sizes.
 func Fit(points []Point) Line {
 	n, sx, sy, sxx, sxy, syy := float64(len(points)), 0.0, 0.0, 0.0, 0.0, 0.0
 	for _, p := range points {
@@ -24,5 +24,5 @@ func Fit(points []Point) Line {
 	return Line{Intercept: (sy - slope*sx) / n, Slope: slope, R2: covariance * covariance / (varianceX * varianceY)}
 }
 
-// At is the value at a size.
+// At returns the value of the line at x.
 func (l Line) At(x float64) float64 { return l.Intercept + l.Slope*x }

@@ -1,5 +1,5 @@
-// Package results is what a run of the benchmark leaves: the measuring side fills it and writes
-// it to out/bench.json, the reporting side makes pages and pictures of that file alone.
+// Package results defines the file of a benchmark run: the benchmark writes it to out/bench.json, and the report command
+// reads only this file.
 package results
 
 import (
@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// Run is everything that one run of the benchmark has found.
+// Run contains all results of a benchmark run.
 type Run struct {
 	Profile string            `json:"profile"`
 	Machine map[string]string `json:"machine"`
-	// Flags of the control plane, without which figures cannot be compared.
+	// Flags are the flags of the control plane, which affect all figures.
 	Flags map[string][]string `json:"flags"`
-	// Minutes are those of all parts.
+	// Minutes is the duration of all parts.
 	Minutes float64 `json:"minutes"`
-	// Parts are what has been measured, in the order in which it was.
+	// Parts are the measured parts in the order of measurement.
 	Parts []Part `json:"parts"`
 	Apps  int    `json:"apps"`
-	// Contenders in the order of the report.
+	// Contenders are in the order of the report.
 	Contenders []Contender  `json:"contenders"`
 	Rounds     []Round      `json:"rounds"`
 	Requests   []Requests   `json:"requests"`
@@ -33,23 +33,23 @@ type Run struct {
 	Figures    []Figure     `json:"figures"`
 }
 
-// Part is a piece of a run that is measured in one go.
+// Part is a part of a run that is measured without interruption.
 type Part struct {
 	Name      string    `json:"name"`
 	StartedAt time.Time `json:"begun"`
 	Minutes   float64   `json:"minutes"`
-	// Complete says that nothing is left of it to measure.
+	// Complete means that the part is completely measured.
 	Complete bool `json:"whole"`
-	// Disturbed says that it came to its end, and does not count.
+	// Disturbed means that the part completed, but is invalid.
 	Disturbed bool `json:"disturbed,omitempty"`
 }
 
-// HasPart says whether a part has been measured.
+// HasPart reports whether a part is completely measured.
 func (r *Run) HasPart(part string) bool {
 	return slices.ContainsFunc(r.Parts, func(p Part) bool { return p.Name == part && p.Complete })
 }
 
-// ValidRounds is how many rounds count.
+// ValidRounds returns the number of valid rounds.
 func (r *Run) ValidRounds() int {
 	n := 0
 	for _, round := range r.Rounds {
@@ -60,21 +60,21 @@ func (r *Run) ValidRounds() int {
 	return n
 }
 
-// Contender is who was measured.
+// Contender is a measured program.
 type Contender struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	About string `json:"about"`
 }
 
-// Round is one repetition: every contender once, the bare engine and the operator twice.
+// Round is one repetition: every contender once, the bare client and the operator twice.
 type Round struct {
 	Order []string `json:"order"`
-	// Spread is how far the two runs of the bare engine are apart, as a share of their mean, by the clock, and
-	// NormalizedSpread what is left of it at an equal pace of the machine.
+	// Spread is the relative difference of the wall times of the two bare runs, and NormalizedSpread that of their
+	// normalized times.
 	Spread           float64 `json:"spread"`
 	NormalizedSpread float64 `json:"spreadAtPace"`
-	// Discarded says that nothing here counts, as what was left was too much.
+	// Discarded means that the round is invalid, because NormalizedSpread is too large.
 	Discarded bool                `json:"thrown,omitempty"`
 	Samples   map[string][]Sample `json:"samples"`
 }
@@ -83,8 +83,7 @@ type Round struct {
 type Sample struct {
 	WallSeconds float64            `json:"wallSeconds"`
 	CPUSeconds  map[string]float64 `json:"cpuSeconds"`
-	// Calls are requests of the contender that the API server let through, Revisions all writes
-	// that etcd took, those of the controller-manager among them.
+	// Calls are the contender's requests, Revisions all writes to etcd, including those of the controller-manager.
 	Calls     int     `json:"calls"`
 	Revisions int     `json:"revisions"`
 	EtcdMB    float64 `json:"etcdMB"`
@@ -94,7 +93,7 @@ type Sample struct {
 
 func (s Sample) hasStolenCPU() bool { return s.CPUSeconds["stolen"] > maxStolenCores*s.WallSeconds }
 
-// Requests is how often a contender asked for one kind of thing, per application.
+// Requests is the number of a contender's requests of one verb and resource, per application.
 type Requests struct {
 	Contender string  `json:"contender"`
 	Resource  string  `json:"resource"`
@@ -104,29 +103,29 @@ type Requests struct {
 	PerApp    float64 `json:"perApp"`
 }
 
-// HeapSample is what was live in the operator with so many applications.
+// HeapSample is the live heap of the operator at a number of applications.
 type HeapSample struct {
 	Apps   int     `json:"apps"`
 	LiveMB float64 `json:"liveMB"`
 }
 
-// GrowthStep is what it took to get from one size of a population to the next.
+// GrowthStep is the cost of growing a population to the next size.
 type GrowthStep struct {
 	From    int     `json:"from"`
 	To      int     `json:"to"`
 	Seconds float64 `json:"seconds"`
-	// CPU by process, per application that was added.
+	// CPUMillis is the CPU time by process, per added application.
 	CPUMillis map[string]float64 `json:"cpuMillis"`
-	// RSSMB by process, and EtcdMB, are how large they were at the end of the step.
+	// RSSMB, by process, and EtcdMB are the sizes at the end of the step.
 	RSSMB  map[string]float64 `json:"rssMB"`
 	EtcdMB float64            `json:"etcdMB"`
 }
 
-// BareContender is the contender that all others are a ratio to.
+// BareContender is the reference of all ratios.
 const BareContender = "C0s"
 
-// Ratios are a number of a contender as a ratio to another one, usually the bare engine: one for
-// each round that counts, of the means within it.
+// Ratios returns the ratios of a metric of two contenders, usually to the bare client: one per valid round, of the means
+// of the round.
 func (r *Run) Ratios(contender, to string, metric func(Sample) float64) []float64 {
 	var out []float64
 	for _, round := range r.Rounds {
@@ -141,14 +140,14 @@ func (r *Run) Ratios(contender, to string, metric func(Sample) float64) []float6
 }
 
 const (
-	// maxWallSpread is how far the two bare runs of a round may be apart by the clock.
+	// maxWallSpread is the maximum relative difference of the wall times of the two bare runs of a round.
 	maxWallSpread = 0.10
-	// maxStolenCores is how many cores others may take away from a sample whose time is worth something.
+	// maxStolenCores is the maximum CPU steal of a sample with a reliable wall time.
 	maxStolenCores = 0.2
 )
 
-// WallRatios are ratios of wall times of those rounds in which the bare engine took the same time twice, and nobody
-// took cores away from the two that are compared; of all, if there is no such round.
+// WallRatios returns the ratios of wall times of the rounds with equal bare runs and without CPU steal; of all rounds,
+// if there is none.
 func (r *Run) WallRatios(contender, to string) []float64 {
 	quiet := &Run{}
 	for _, round := range r.Rounds {
@@ -162,7 +161,7 @@ func (r *Run) WallRatios(contender, to string) []float64 {
 	return r.Ratios(contender, to, WallTime)
 }
 
-// Values are a number of a contender in all rounds that count.
+// Values returns a metric of a contender in all valid rounds.
 func (r *Run) Values(contender string, metric func(Sample) float64) []float64 {
 	var out []float64
 	for _, round := range r.Rounds {
@@ -187,26 +186,25 @@ func mean(all []Sample, metric func(Sample) float64) float64 {
 // WallTime is the wall time of a sample.
 func WallTime(s Sample) float64 { return s.WallSeconds }
 
-// NormalizedWall is the wall time of a sample at a pace of the machine at which etcd and the controller-manager need one second.
-// For the bare engine and for the operator these two do the same work: the same writes, the same objects. What they need for
-// it says how fast the machine was just then, as it was for everybody.
+// NormalizedWall is the wall time of a sample relative to the CPU time of etcd and the controller-manager. For the bare
+// client and for the operator these two do the same work, so that their CPU time shows the current speed of the machine.
 func NormalizedWall(s Sample) float64 {
 	return s.WallSeconds / (s.CPUSeconds["etcd"] + s.CPUSeconds["controller-manager"])
 }
 
-// NormalizedWallBy is the same by one of the two alone. How far that is from the other says how good a clock they are. With
-// peers it is by the controller-manager, which does the same for everybody's Deployments, whoever writes more or less to etcd;
-// that its garbage collector watches the applications, too, is not taken out.
+// NormalizedWallBy normalizes by one of the two. The difference between the two results shows their accuracy. Peers are
+// normalized by the controller-manager, which does the same work for the Deployments of every contender, unlike etcd;
+// the watches of its garbage collector are included.
 func NormalizedWallBy(process string) func(Sample) float64 {
 	return func(s Sample) float64 { return s.WallSeconds / s.CPUSeconds[process] }
 }
 
-// RelativeDifference is how far two samples are apart, as a share of their mean.
+// RelativeDifference returns the difference of two samples relative to their mean.
 func RelativeDifference(a, b Sample, metric func(Sample) float64) float64 {
 	return 2 * math.Abs(metric(a)-metric(b)) / (metric(a) + metric(b))
 }
 
-// Median of numbers. Of none it is no number, so that nobody takes it for a good one.
+// Median returns the median; NaN for no values.
 func Median(all []float64) float64 {
 	if len(all) == 0 {
 		return math.NaN()
@@ -216,7 +214,7 @@ func Median(all []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// MinMax is the smallest and the largest of numbers.
+// MinMax returns the smallest and the largest value.
 func MinMax(all []float64) (low, high float64) {
 	if len(all) == 0 {
 		return 0, 0
@@ -224,7 +222,7 @@ func MinMax(all []float64) (low, high float64) {
 	return slices.Min(all), slices.Max(all)
 }
 
-// HeapSlope fits a line through the heap samples: KiB per application, and how well it fits.
+// HeapSlope fits a line to the heap samples: KiB per application and R².
 func HeapSlope(all []HeapSample) (kib, r2 float64) {
 	points := make([]Point, len(all))
 	for i, h := range all {
@@ -251,7 +249,7 @@ func (r *Run) Write(file string) error {
 func Read(file string) (*Run, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("%w; make bench PROFILE=quick makes one", err)
+		return nil, fmt.Errorf("%w; make bench PROFILE=quick creates it", err)
 	}
 	var r Run
 	if err := json.Unmarshal(content, &r); err != nil {

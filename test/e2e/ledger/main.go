@@ -1,5 +1,5 @@
-// Command ledger is the program that tests bind to a database: it writes a row for every request,
-// and answers when the row is there to stay. It listens once it has got in.
+// Command ledger is a test program that is bound to a database. It writes a row per request and answers once the row is
+// committed. It listens once it has connected to the database.
 //
 //	POST /rows/17   writes row 17
 //	GET /rows       lists all rows, one per line
@@ -25,7 +25,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) // until the end
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) // until termination
 	if err := run(ctx); err != nil {
 		log.Fatalf("ledger: %v", err)
 	}
@@ -50,7 +50,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// open gets in with what the binding says, as any program would that was written for it.
+// open connects to the database with the binding.
 func open(ctx context.Context) (*sql.DB, error) {
 	config := mysql.NewConfig()
 	config.User, config.Passwd, config.DBName = os.Getenv("DB_USERNAME"), os.Getenv("DB_PASSWORD"), os.Getenv("DB_DATABASE")
@@ -62,10 +62,10 @@ func open(ctx context.Context) (*sql.DB, error) {
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(8)
-	// Connections that live for long would never show whether the password still opens.
+	// Short-lived connections show whether the password is still valid.
 	db.SetConnMaxLifetime(200 * time.Millisecond)
 	if _, err := db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS ledger (id BIGINT PRIMARY KEY) ENGINE=InnoDB"); err != nil {
-		return nil, fmt.Errorf("make the table: %w", err)
+		return nil, fmt.Errorf("create the table: %w", err)
 	}
 	return db, nil
 }
@@ -79,7 +79,7 @@ func handler(db *sql.DB) http.Handler {
 		}
 		if err != nil {
 			log.Printf("row %s: %v", r.PathValue("id"), err)
-			pod, _ := os.Hostname() // whoever asks a Service does not know whom
+			pod, _ := os.Hostname() // clients of a Service do not know which pod answers
 			http.Error(w, pod+": "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -13,17 +14,14 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
-	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// stormRate is how often each object is written by somebody else, half of it metadata, half
-// of it status.
+// stormRate is the number of writes per second to each object by another client, half to the metadata and half to the
+// status.
 const stormRate = 50
 
-func init() { parallelTests["10 conflict storm"] = conflictStorm }
-
-// falseStatuses are what somebody writes into a status: nothing, a verdict, and what only people and
-// autoscalers read. The last is the meanest, because no condition tells that it is wrong.
+// falseStatuses are written by the other client. The last one is the hardest to detect, because it does not change a
+// condition.
 var falseStatuses = []string{
 	`{"status":null}`,
 	`{"status":{"observedGeneration":999,"conditions":[{"type":"Ready","status":"True","reason":"Theirs","message":"a lie",` +
@@ -31,13 +29,13 @@ var falseStatuses = []string{
 	`{"status":{"componentsReady":"9/9","replicasReady":"9/9","selector":"app=theirs","replicas":9,"healthyRevision":"9"}}`,
 }
 
-// falseCounts leaves everything alone that says whether an application is well.
+// falseCounts changes only fields that do not affect conditions.
 const falseCounts = `{"status":{"componentsReady":"9/9","replicasReady":"9/9","selector":"app=theirs","replicas":9}}`
 
-// conflictStorm lets a second client write an AppStack and an AppService all the time, from
-// the moment they exist: every change of the spec gets through, and the status that is left
-// is the right one.
-func conflictStorm(w *world, row *report.Row) {
+// TestConflictStorm has a second client write an AppStack and an AppService continuously, from creation on. Every change
+// of the spec must take effect, and the final status must be correct.
+func TestConflictStorm(t *testing.T) {
+	w, row := newWorld(t, "10 conflict storm")
 	shop := w.createStack("shop", `
 components:
 - {name: web, bindings: [{component: api}], service: {image: "shop/web:1", ports: [{port: 80}]}}
@@ -70,7 +68,7 @@ components:
 	stoppedAt := time.Now()
 	w.waitStatusCorrect(shop, web)
 	healed := time.Since(stoppedAt)
-	// One lie in the calm, about what no condition is about.
+	// A single wrong status without concurrent writes, which does not change a condition.
 	for _, app := range []client.Object{shop, web} {
 		w.Expect(w.Status().Patch(w.Context(), app, client.RawPatch(types.MergePatchType, []byte(falseCounts)))).To(Succeed())
 	}
@@ -84,14 +82,13 @@ components:
 	status := operatorWrites.Of("appstacks.apps.holdfast.dev/status", "appservices.apps.holdfast.dev/status")
 	row.Run = len(took)
 	row.Measured = fmt.Sprintf("%d foreign writes in %.0f s (%.0f/s to two objects); %d changes of the spec, the slowest took %.1f s; "+
-		"%d status writes of ours; the status was right %.1f s after the storm",
+		"%d status writes of the operator; the status was correct %.1f s after the storm",
 		writes, duration.Seconds(), float64(writes)/duration.Seconds(), len(took), longestSeconds(took), len(status), healed.Seconds())
 	w.Expect(longestSeconds(took)).To(BeNumerically("<", 60))
-	w.Expect(len(took)).To(BeNumerically(">=", 2), "one of each")
+	w.Expect(len(took)).To(BeNumerically(">=", 2), "at least one edit of each object")
 }
 
-// startStorm writes to objects until it is stopped, and says then how often it did. The last
-// words are lies.
+// startStorm writes objects until it is stopped; stop returns the number of writes. The last write sets a wrong status.
 func (w *world) startStorm(objects ...client.Object) (stop func() int64) {
 	ctx, cancel := context.WithCancel(w.Context())
 	var running sync.WaitGroup
@@ -134,7 +131,7 @@ func (w *world) startStorm(objects ...client.Object) (stop func() int64) {
 	}
 }
 
-// applyEdits makes one edit after the other until the time is over; each has to show.
+// applyEdits makes edits until the time is over; each must take effect.
 func (w *world) applyEdits(start time.Time, duration time.Duration, recordDuration func(time.Time), edit func(version int) func() bool) {
 	pause := max(duration/20, 500*time.Millisecond)
 	for version := 1; time.Since(start) < duration; version++ {
@@ -145,8 +142,7 @@ func (w *world) applyEdits(start time.Time, duration time.Duration, recordDurati
 	}
 }
 
-// editShop gives both components another image, and one of them another size. The first
-// version is the one that was created.
+// editShop changes the images of both components and the size of one. Version 1 is the created one.
 func (w *world) editShop(version int) (applied func() bool) {
 	api, web := fmt.Sprintf("shop/api:%d", version), fmt.Sprintf("shop/web:%d", version)
 	if version > 1 {
@@ -170,7 +166,7 @@ func (w *world) editWeb(version int) (applied func() bool) {
 	}
 }
 
-// runsImage says whether a Deployment runs an image and nothing else.
+// runsImage reports whether a Deployment runs exactly this image.
 func (w *world) runsImage(name, image string) bool {
 	d := w.getDeployment(name)
 	if d == nil || d.Spec.Template.Spec.Containers[0].Image != image {
@@ -180,7 +176,7 @@ func (w *world) runsImage(name, image string) bool {
 	return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == *d.Spec.Replicas && s.AvailableReplicas == *d.Spec.Replicas && s.Replicas == *d.Spec.Replicas
 }
 
-// waitStatusCorrect waits until nothing is left of the lies.
+// waitStatusCorrect waits until the wrong status is corrected.
 func (w *world) waitStatusCorrect(shop *appsapi.AppStack, web *appsapi.AppService) {
 	w.Helper()
 	w.Eventually(func() string {
@@ -196,7 +192,7 @@ func (w *world) waitStatusCorrect(shop *appsapi.AppStack, web *appsapi.AppServic
 	}, "60s", "20ms").Should(Equal("True/Reconciled: Everything runs as declared, 2 conditions, true true true"))
 }
 
-// latestRevision is the number of the current spec, which is the highest.
+// latestRevision returns the highest revision number.
 func (w *world) latestRevision(shop *appsapi.AppStack) string {
 	var highest int64
 	for _, r := range w.revisionsOfStack(shop.Name) {

@@ -15,15 +15,9 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
-	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() {
-	parallelTests["33 the same data again"] = dataSurvivesRemoval
-	parallelTests["34 expansion"] = volumeExpansion
-}
-
-// databaseSpec is one of two pods, of a class of storage; "" is the default one.
+// databaseSpec returns a database with two pods in a StorageClass; "" is the default class.
 func databaseSpec(class string) string {
 	if class != "" {
 		class = ", className: " + class
@@ -31,7 +25,7 @@ func databaseSpec(class string) string {
 	return fmt.Sprintf("components:\n- {name: db, stateful: {image: 'shop/db:1', replicas: 2, storage: [{name: data, mountPath: /data, size: 1Gi%s}], credentials: [{key: password}]}}\n", class)
 }
 
-// dataIdentity is what must never change: the claims and the password of a database.
+// dataIdentity returns what must never change: the claims and the password of a database.
 func (w *world) dataIdentity(name string) string {
 	w.Helper()
 	var all []string
@@ -46,7 +40,7 @@ func (w *world) dataIdentity(name string) string {
 	return strings.Join(append(all, string(secret.Data["password"])), "\n")
 }
 
-// removalCycles are the ways to take a database away and to have it again.
+// removalCycles remove a database or its pods and restore it.
 var removalCycles = map[string]func(*world, string){
 	"rename": func(w *world, name string) {
 		w.mustEditStack(name, func(s *appsapi.AppStackSpec) {
@@ -80,12 +74,13 @@ func (w *world) mustEditStack(name string, edit func(*appsapi.AppStackSpec)) {
 	w.Expect(w.editStack(name, edit)).To(Succeed())
 }
 
-// dataSurvivesRemoval takes databases away in every way, one way after the other, in every order, and
-// sees that each finds its volumes and its password again.
-func dataSurvivesRemoval(w *world, row *report.Row) {
+// TestDataSurvivesRemoval removes databases in every way and every order, and checks that each reuses its volumes and
+// password.
+func TestDataSurvivesRemoval(t *testing.T) {
+	w, row := newWorld(t, "33 data survives removal")
 	cycles := slices.Sorted(maps.Keys(removalCycles))
 	var orders [][]string
-	for i := range cycles { // each begins once, and each follows another
+	for i := range cycles { // rotations: each cycle is first once
 		orders = append(orders, slices.Concat(cycles[i:], cycles[:i]))
 	}
 	row.Generated = len(orders) * len(cycles)
@@ -102,43 +97,44 @@ func dataSurvivesRemoval(w *world, row *report.Row) {
 			row.Run++
 			if now := w.dataIdentity(name); now != before {
 				row.Failed++
-				w.Errorf("%s: after %s it has other data: %s, before %s", name, cycle, now, before)
+				w.Errorf("%s: data after %s: got %s, want %s", name, cycle, now, before)
 			}
 		}
 	}
-	row.Measured = fmt.Sprintf("%d databases were renamed, scaled to nothing, removed and deleted, and came back %d times: always the same claims and the same password",
+	row.Measured = fmt.Sprintf("%d databases were renamed, scaled to zero, removed and deleted, and restored %d times, always with the same claims and password",
 		len(orders), row.Run)
 }
 
-// expansionCases are ways in which a volume is to grow, and how each ends: "" is that it did.
+// expansionCases are size changes with their outcome; "" means that the volume is expanded.
 var expansionCases = map[string]struct {
 	class string
-	// prepare is done before the database is made, meanwhile when it runs.
+	// prepare runs before the database is created, meanwhile once it is ready.
 	prepare, meanwhile func(*world, string)
 	to, ends           string
-	// then is a size that heals it, if one does.
+	// then is a size that resolves the failure, if any.
 	then string
 }{
 	"grows":  {class: volsim.Standard, to: "2Gi"},
 	"shrink": {class: volsim.Standard, to: "512Mi", ends: "cannot shrink to 512Mi", then: "1Gi"},
 	"fixed":  {class: volsim.Fixed, to: "2Gi", ends: "must support resize", then: "1Gi"},
-	"full":   {class: volsim.Full, to: "8Gi", ends: "The storage cannot make", then: "2Gi"},
-	"one": {prepare: func(w *world, name string) { // of the two volumes one is on storage that is full
+	"full":   {class: volsim.Full, to: "8Gi", ends: "The storage backend cannot expand", then: "2Gi"},
+	"one": {prepare: func(w *world, name string) { // the storage of one of two volumes is full
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: w.objectMeta("data-" + name + "-db-1")}
-		claim.Annotations = map[string]string{appsapi.AnnotationAdopt: "true"}
+		claim.Annotations = map[string]string{appsapi.DefaultKeys.Adopt: "true"}
 		claim.Spec.AccessModes, claim.Spec.StorageClassName = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, new(volsim.Full)
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 		w.Expect(w.Create(w.Context(), claim)).To(Succeed())
-	}, to: "4Gi", ends: "The storage cannot make PersistentVolumeClaim"},
-	"left": {class: volsim.Standard, meanwhile: func(w *world, name string) { // the claim of a pod that was scaled away
+	}, to: "4Gi", ends: "The storage backend cannot expand PersistentVolumeClaim"},
+	"left": {class: volsim.Standard, meanwhile: func(w *world, name string) { // the pod of one claim is scaled down
 		w.mustEditStack(name, func(s *appsapi.AppStackSpec) { s.Components[0].Stateful.Replicas = new(int32(1)) })
 		w.waitReady(name)
 	}, to: "2Gi"},
 }
 
-// volumeExpansion lets volumes grow in every way that goes wrong: each ends with the size that was
-// asked for or with the reason why not, with the same pods and claims.
-func volumeExpansion(w *world, row *report.Row) {
+// TestVolumeExpansion expands volumes with all failure modes. The result must be the requested size or an error with the
+// reason, with the same pods and claims.
+func TestVolumeExpansion(t *testing.T) {
+	w, row := newWorld(t, "34 expansion")
 	names := slices.Sorted(maps.Keys(expansionCases))
 	row.Generated = len(names)
 	for _, name := range names {
@@ -155,10 +151,10 @@ func volumeExpansion(w *world, row *report.Row) {
 		}
 		row.Run++
 	}
-	row.Measured = fmt.Sprintf("%d growths: resized, or refused with a reason, within %.1f s; no claim, pod or password changed. Crashes at each of their writes are part of test 1", row.Run, longestSeconds(took))
+	row.Measured = fmt.Sprintf("%d expansions: resized or rejected with a reason within %.1f s; no claim, pod or password changed. Test 1 covers crashes at each write", row.Run, longestSeconds(took))
 }
 
-// expandVolume plays one growth and says how long it took to come to its end.
+// expandVolume runs one case and returns its duration.
 func (w *world) expandVolume(name string) time.Duration {
 	g := expansionCases[name]
 	if g.meanwhile != nil {
@@ -179,7 +175,7 @@ func (w *world) expandVolume(name string) time.Duration {
 	}
 	w.Expect(w.dataIdentity(name)).To(Equal(before))
 	w.Expect(w.podsOfStack(name)).To(Equal(pods))
-	if name == "left" { // a pod that comes back finds a volume as large as the others
+	if name == "left" { // a returning pod gets an expanded volume
 		w.mustEditStack(name, func(s *appsapi.AppStackSpec) { s.Components[0].Stateful.Replicas = new(int32(2)) })
 		w.waitForSize(name, g.to)
 		w.Expect(w.dataIdentity(name)).To(Equal(before))
@@ -192,7 +188,7 @@ func (w *world) resize(name, size string) {
 	w.mustEditStack(name, func(s *appsapi.AppStackSpec) { s.Components[0].Stateful.Storage[0].Size = resource.MustParse(size) })
 }
 
-// waitForSize waits until all is well and every volume that a pod has is of a size.
+// waitForSize waits until the application is ready and every volume has the size.
 func (w *world) waitForSize(name, size string) {
 	w.Helper()
 	w.waitReady(name)

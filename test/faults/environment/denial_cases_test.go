@@ -20,22 +20,22 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
-// denial is one way in which a cluster says no.
+// denial is a way in which a cluster rejects changes.
 type denial struct {
-	// impose makes it say no, and returns what ends that.
+	// impose starts to reject; lift stops it.
 	impose func(*world) (lift func())
-	// object and cause are what the status has to name.
+	// object and cause must appear in the status.
 	object, cause string
-	// rejectsOperatorWrites says that what we send is refused. Otherwise it is what Kubernetes makes of it.
+	// rejectsOperatorWrites means that writes of the operator are rejected, not those of Kubernetes controllers.
 	rejectsOperatorWrites bool
 }
 
-// denialCases are the denials, by name.
+// denialCases are the denials by name.
 var denialCases = map[string]denial{
-	"quota of pods": {object: "Deployment", cause: "ResourceQuota no-more of namespace", impose: func(w *world) func() {
+	"quota of pods": {object: "Deployment", cause: "ResourceQuota no-more in namespace", impose: func(w *world) func() {
 		return w.createQuota("no-more", corev1.ResourcePods, fmt.Sprint(len(w.runningPods())))
 	}},
-	"quota of jobs": {object: "Job shop-migrate", cause: "ResourceQuota no-more of namespace", rejectsOperatorWrites: true, impose: func(w *world) func() {
+	"quota of jobs": {object: "Job shop-migrate", cause: "ResourceQuota no-more in namespace", rejectsOperatorWrites: true, impose: func(w *world) func() {
 		return w.createQuota("no-more", "count/jobs.batch", "1")
 	}},
 	"Pod Security": {object: "shop-web", cause: "enforces PodSecurity level restricted", impose: func(w *world) func() {
@@ -54,15 +54,15 @@ var denialCases = map[string]denial{
 	"webhook":          {object: "Deployment shop-web", cause: "not on a Friday", rejectsOperatorWrites: true, impose: (*world).createWebhook},
 }
 
-// createTemporary creates an object and returns what deletes it.
+// createTemporary creates an object and returns a function that deletes it.
 func (w *world) createTemporary(obj client.Object) func() {
 	w.Helper()
 	w.Expect(w.Create(w.Context(), obj)).To(Succeed())
 	return func() { w.Expect(w.Delete(w.Context(), obj)).To(Succeed()) }
 }
 
-// createQuota allows so many of something, and waits until they are counted: before that
-// everything is refused, in other words.
+// createQuota limits a resource and waits until usage is counted: before that, requests are rejected with a different
+// message.
 func (w *world) createQuota(name string, resourceName corev1.ResourceName, limit string) func() {
 	w.Helper()
 	quota := &corev1.ResourceQuota{ObjectMeta: w.objectMeta(name),
@@ -72,7 +72,7 @@ func (w *world) createQuota(name string, resourceName corev1.ResourceName, limit
 	return lift
 }
 
-// createPolicy refuses the new image of web.
+// createPolicy rejects the new image of web.
 func (w *world) createPolicy() func() {
 	policy := &admissionv1.ValidatingAdmissionPolicy{}
 	w.Expect(yaml.UnmarshalStrict([]byte(`
@@ -92,7 +92,7 @@ spec:
 	return lift
 }
 
-// updatedWeb is a Deployment with the new image of web.
+// updatedWeb returns a Deployment with the new image of web.
 func (w *world) updatedWeb() client.Object {
 	d := w.getDeployment("shop-web")
 	d.ObjectMeta = w.objectMeta("probe")
@@ -100,7 +100,7 @@ func (w *world) updatedWeb() client.Object {
 	return d
 }
 
-// createWebhook is somebody's program that refuses the new image of web.
+// createWebhook starts a webhook that rejects the new image of web.
 func (w *world) createWebhook() func() {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		var review admissionapi.AdmissionReview
@@ -114,7 +114,7 @@ func (w *world) createWebhook() func() {
 			review.Response.Result = &metav1.Status{Message: "not on a Friday", Code: http.StatusNotAcceptable}
 		}
 		review.Request = nil
-		_ = json.NewEncoder(out).Encode(review) // who does not listen does not hear
+		_ = json.NewEncoder(out).Encode(review) // the client may have disconnected
 	}))
 	w.Cleanup(server.Close)
 	hook := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: w.NS}, Webhooks: []admissionv1.ValidatingWebhook{{

@@ -18,12 +18,9 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
-	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() { parallelTests["25 denials"] = clusterDenials }
-
-// denialSpec is a stack that is rolled out from the api to the web; web comes in the middle.
+// denialSpec is a stack that rolls out api, migrate and then web.
 const denialSpec = `
 components:
 - {name: web, dependsOn: [api, migrate], service: {image: "shop/web:1", resources: {requests: {memory: 16Mi}}}}
@@ -31,16 +28,16 @@ components:
 - {name: migrate, job: {image: "shop/migrate:1", resources: {requests: {memory: 128Mi}}, security: {level: Restricted, runAsUser: 1000}}}
 `
 
-// maxAttempts is how often the operator may send what is refused within a time: it doubles the
-// pause from 20 ms on. That is 11 times in ten seconds, 14 in a minute and 17 in ten.
+// maxAttempts is the maximum number of rejected attempts within a time. The backoff doubles from 20 ms: 11 attempts in
+// 10 s, 14 in 1 min and 17 in 10 min.
 func maxAttempts(within time.Duration) int {
 	return 2 + bits.Len64(uint64(within/(20*time.Millisecond)))
 }
 
-// clusterDenials play every way in which a cluster says no in the middle of a rollout: the status
-// names the object and the cause, nothing is hammered, people are told once, and when the
-// denial is lifted the rollout goes on by itself.
-func clusterDenials(w *world, row *report.Row) {
+// TestClusterDenials rejects changes in every way during a rollout. The status must name object and cause, the operator
+// must back off and emit one warning, and the rollout must continue once the denial is lifted.
+func TestClusterDenials(t *testing.T) {
+	w, row := newWorld(t, "25 denials")
 	names := slices.Sorted(maps.Keys(denialCases))
 	row.Generated = len(names)
 	summaries := make([]string, len(names))
@@ -50,7 +47,7 @@ func clusterDenials(w *world, row *report.Row) {
 				t.Parallel()
 				d := &denialRun{world: w.inNewNamespace().forSubtest(t), denial: denialCases[name]}
 				d.run()
-				summaries[i] = fmt.Sprintf("%s: refused %d times in %.0f s, %d warning, went on %.1f s after it was lifted",
+				summaries[i] = fmt.Sprintf("%s: rejected %d times in %.0f s, %d warning, resumed %.1f s after it was lifted",
 					name, d.rejectedWrites, sampleOrFull(10*time.Second, time.Minute).Seconds(), len(d.warnings), d.recovery.Seconds())
 			})
 		}
@@ -63,7 +60,7 @@ func clusterDenials(w *world, row *report.Row) {
 	row.Measured = strings.Join(summaries, "; ")
 }
 
-// denialRun is the story of one denial.
+// denialRun is the run of one denial.
 type denialRun struct {
 	*world
 	denial         denial
@@ -87,7 +84,7 @@ func (d *denialRun) run() {
 	d.Eventually(func() string { return d.Condition(app, "Ready") }, "60s", "50ms").Should(And(
 		HavePrefix("False/"), ContainSubstring(d.denial.object), ContainSubstring(d.denial.cause)))
 	d.holdDenial(app)
-	d.Expect(len(d.runningPods())).To(BeNumerically(">=", pods-1), "what ran before runs on")
+	d.Expect(len(d.runningPods())).To(BeNumerically(">=", pods-1), "old pods keep running")
 
 	requests, err := d.AuditLog.Since(d.Context(), d.Plane.Config, from)
 	d.Expect(err).NotTo(HaveOccurred())
@@ -100,8 +97,7 @@ func (d *denialRun) run() {
 	d.Expect(d.runsImage("shop-web", "shop/web:2")).To(BeTrue())
 }
 
-// holdDenial is the time of the denial. Somebody touches the stack five times a second: that is
-// no reason to try again.
+// holdDenial keeps the denial for a while and updates the stack five times a second, which must not reset the backoff.
 func (d *denialRun) holdDenial(app *appsapi.AppStack) {
 	length := sampleOrFull(10*time.Second, time.Minute)
 	for i := range int(length / (200 * time.Millisecond)) {
@@ -110,19 +106,19 @@ func (d *denialRun) holdDenial(app *appsapi.AppStack) {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	d.Expect(d.Condition(app, "Ready")).To(And(HavePrefix("False/"), ContainSubstring(d.denial.object), ContainSubstring(d.denial.cause)), "after a while")
+	d.Expect(d.Condition(app, "Ready")).To(And(HavePrefix("False/"), ContainSubstring(d.denial.object), ContainSubstring(d.denial.cause)), "status after repeated rejections")
 }
 
-// checkRetries looks at how often it was tried, and what people were told.
+// checkRetries checks the number of attempts, status writes and warnings.
 func (d *denialRun) checkRetries(requests audit.Events, within time.Duration) {
 	d.Helper()
 	rejected := requests.Writes().Where(func(e *audit.Event) bool { return !e.Accepted() && e.ResponseStatus.Code != 409 })
 	d.rejectedWrites = len(rejected)
 	d.Expect(d.rejectedWrites).To(BeNumerically("<=", maxAttempts(within)), "%s", rejected.Count())
 	if d.denial.rejectsOperatorWrites {
-		d.Expect(d.rejectedWrites).To(BeNumerically(">=", 5), "it is tried again")
+		d.Expect(d.rejectedWrites).To(BeNumerically(">=", 5), "rejected writes are retried")
 	} else {
-		d.Expect(d.rejectedWrites).To(BeZero(), "the API server took what we sent")
+		d.Expect(d.rejectedWrites).To(BeZero(), "the API server must accept the writes of the operator")
 	}
 	status := requests.Of("appstacks.apps.holdfast.dev/status").Writes()
 	d.Expect(len(status)).To(BeNumerically("<=", 8), "the status flaps:\n%s", statusMessages(status))
@@ -146,7 +142,7 @@ func (d *denialRun) checkRetries(requests audit.Events, within time.Duration) {
 	}
 }
 
-// statusMessages are what was written into the status.
+// statusMessages returns the written Ready conditions.
 func statusMessages(writes audit.Events) string {
 	var out []string
 	for _, e := range writes {
@@ -156,8 +152,7 @@ func statusMessages(writes audit.Events) string {
 	return strings.Join(out, "\n")
 }
 
-// waitUntilRejected waits until the API server has learned to refuse an object: it does so in its
-// own time.
+// waitUntilRejected waits until the API server rejects an object; new policies take effect with a delay.
 func (w *world) waitUntilRejected(obj client.Object) {
 	w.Helper()
 	w.Eventually(func() error {
@@ -165,14 +160,14 @@ func (w *world) waitUntilRejected(obj client.Object) {
 	}, "60s", "20ms").ShouldNot(Succeed())
 }
 
-// probePod is a pod like those of web.
+// probePod returns a pod like those of web.
 func (w *world) probePod() *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: w.objectMeta("probe")}
 	pod.Spec.Containers = w.getDeployment("shop-web").Spec.Template.Spec.Containers
 	return pod
 }
 
-// labelNamespace sets a label of the namespace, or takes it away.
+// labelNamespace sets or removes a label of the namespace.
 func (w *world) labelNamespace(key, value string) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, key, value)

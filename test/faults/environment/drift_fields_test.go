@@ -13,13 +13,12 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// foreignKey is a label, an annotation, a finalizer and a container of somebody else.
+// foreignKey is the name of a label, an annotation and a finalizer of another client.
 const foreignKey = "example.com/theirs"
 
-// fieldPath leads to a field, as the books have it.
+// fieldPath is a path from managedFields.
 type fieldPath struct{ fieldpath.Path }
 
-// valueIn returns the field in an object, or nil.
 func (p fieldPath) valueIn(object any) any {
 	for _, step := range p.Path {
 		switch {
@@ -38,7 +37,7 @@ func (p fieldPath) valueIn(object any) any {
 	return object
 }
 
-// matchesElement says whether a step of a path leads to an element of a list.
+// matchesElement reports whether a path element selects a list element.
 func matchesElement(step fieldpath.PathElement, e any) bool {
 	if step.Value != nil {
 		return value.Equals(*step.Value, value.NewValueInterface(e))
@@ -48,7 +47,7 @@ func matchesElement(step fieldpath.PathElement, e any) bool {
 		return false
 	}
 	for _, f := range *step.Key {
-		// The API server fills in the key that is left out most often.
+		// The API server defaults the key that is most often omitted.
 		if got, ok := m[f.Name]; !ok || !value.Equals(f.Value, value.NewValueInterface(got)) {
 			return false
 		}
@@ -56,7 +55,7 @@ func matchesElement(step fieldpath.PathElement, e any) bool {
 	return true
 }
 
-// set puts another value into the field, or takes it away.
+// set changes or removes the field.
 func (p fieldPath) set(object map[string]any, newValue any) {
 	parent, last := fieldPath{p.Path[:len(p.Path)-1]}, p.Path[len(p.Path)-1]
 	if last.FieldName != nil {
@@ -74,16 +73,16 @@ func (p fieldPath) set(object map[string]any, newValue any) {
 	parent.set(object, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return matchesElement(last, e) }))
 }
 
-// drift is one change by hand.
+// drift is one manual change.
 type drift struct {
 	fieldPath
-	value     any  // nil takes it away
-	isListKey bool // it is what tells elements of a list apart
+	value     any  // nil removes the field
+	isListKey bool // the field is a key of a list element
 }
 
 func (d drift) String() string {
 	text := d.Path.String()
-	if strings.Contains(text, "uid=") { // differs from run to run
+	if strings.Contains(text, "uid=") { // differs between runs
 		before, rest, _ := strings.Cut(text, "[uid=")
 		_, after, _ := strings.Cut(rest, "]")
 		text = before + "[ours]" + after
@@ -96,11 +95,22 @@ func (d drift) String() string {
 
 func (d drift) apply(object map[string]any) { d.set(object, d.value) }
 
-// fieldDrifts are all changes of fields that the books of an object say are ours.
+// allowTakeover permits the operator to remove the element that a changed key creates: a port with the name of the
+// operator's port that another manager owns. All other drift is corrected without permission.
+func (d drift) allowTakeover(obj *unstructured.Unstructured) {
+	annotations := obj.GetAnnotations()
+	delete(annotations, appsapi.DefaultKeys.TakeOwnership)
+	if d.isListKey {
+		annotations[appsapi.DefaultKeys.TakeOwnership] = "true"
+	}
+	obj.SetAnnotations(annotations)
+}
+
+// fieldDrifts returns changes of all fields that the operator owns according to managedFields.
 func fieldDrifts(obj *unstructured.Unstructured) []drift {
 	var all []drift
 	for _, entry := range obj.GetManagedFields() {
-		if entry.Manager != appsapi.FieldManager || entry.Subresource != "" {
+		if entry.Manager != appsapi.DefaultKeys.FieldManager || entry.Subresource != "" {
 			continue
 		}
 		set := &fieldpath.Set{}
@@ -109,8 +119,7 @@ func fieldDrifts(obj *unstructured.Unstructured) []drift {
 		}
 		leaves := set.Leaves()
 		set.Iterate(func(p fieldpath.Path) {
-			// What has fields of its own is changed by them, and not as a whole: others may have
-			// something in it.
+			// Objects are changed field by field, because other managers may own fields in them.
 			if leaves.Has(p) || p[len(p)-1].FieldName == nil {
 				all = append(all, driftsOfField(fieldPath{p.Copy()}, obj)...)
 			}
@@ -124,17 +133,17 @@ func driftsOfField(p fieldPath, obj *unstructured.Unstructured) []drift {
 	current := p.valueIn(obj.Object)
 	out := []drift{{fieldPath: p}}
 	if last.FieldName == nil || current == nil {
-		return out // of an element of a list, only that it is there
+		return out // of a list element only its removal
 	}
 	key := false
 	if n := len(p.Path); n > 1 && p.Path[n-2].Key != nil {
 		key = slices.ContainsFunc(*p.Path[n-2].Key, func(f value.Field) bool { return f.Name == *last.FieldName })
 	}
 	if key && *last.FieldName == "uid" {
-		return nil // a reference to an owner that does not exist tells Kubernetes to delete the object
+		return nil // Kubernetes deletes objects whose owner does not exist
 	}
 	if p.String() == ".revision" {
-		return nil // nobody else knows it: any number that is the highest is right
+		return nil // any number that is the highest is correct
 	}
 	if to := otherValue(p.String(), current); to != nil {
 		out = append(out, drift{fieldPath: p, value: to, isListKey: key})
@@ -142,14 +151,13 @@ func driftsOfField(p fieldPath, obj *unstructured.Unstructured) []drift {
 	return out
 }
 
-// legalValues is what somebody could set a field to, where "the same with -x" is not legal.
+// legalValues are valid values of fields for which appending "-x" is not valid.
 var legalValues = map[string]any{
 	".apiVersion": "v9", ".fieldPath": "metadata.name", ".cpu": "20m", ".memory": "256Mi", ".maxSurge": "30%", ".topologyKey": "example.com/rack",
 	".imagePullPolicy": "IfNotPresent", ".terminationMessagePolicy": "File", ".sessionAffinity": "None", ".schedule": "0 4 1 1 *",
 	".spec.type": "NodePort", ".seccompProfile.type": "Unconfined", ".concurrencyPolicy": "Allow", ".protocol": "UDP", ".restartPolicy": "OnFailure",
 }
 
-// otherValue is another value for a field.
 func otherValue(name string, current any) any {
 	for suffix, to := range legalValues {
 		if strings.HasSuffix(name, suffix) {
@@ -173,8 +181,8 @@ func otherValue(name string, current any) any {
 	return nil
 }
 
-// sameValue says whether a field is what it was; of an element of a list, that it has the fields
-// it had: the API server gives a port that comes back another number on the nodes.
+// sameValue reports whether a field has its previous value. A list element may have additional fields: a recreated port
+// gets a new node port.
 func sameValue(current, previous any) bool {
 	w, ok := previous.(map[string]any)
 	i, isMap := current.(map[string]any)
@@ -189,7 +197,7 @@ func sameValue(current, previous any) bool {
 	return len(w) > 0 || len(i) == 0
 }
 
-// addForeignFields adds what others add.
+// addForeignFields adds fields of another manager.
 func (d *driftTarget) addForeignFields() {
 	for {
 		obj, err := d.current()
@@ -213,7 +221,7 @@ func (d *driftTarget) addForeignFields() {
 	}
 }
 
-// podsOfStack leads to the containers of an object's pods, where they can be changed.
+// containersPath returns the path to the containers of the pod template, if it is mutable.
 func containersPath(obj *unstructured.Unstructured) []string {
 	switch obj.GetKind() {
 	case "Deployment":
@@ -224,10 +232,10 @@ func containersPath(obj *unstructured.Unstructured) []string {
 	return nil
 }
 
-// checkForeignFields looks at what became of it before the object was deleted: see delete.
+// checkForeignFields checks the fields of other managers as recorded before the object was deleted.
 func (d *driftTarget) checkForeignFields() {
 	if d.beforeDelete == nil {
-		d.failures = append(d.failures, kindAndComponent(d.object)+": never came to its end")
+		d.failures = append(d.failures, kindAndComponent(d.object)+": did not finish")
 		return
 	}
 	obj := d.beforeDelete
@@ -237,6 +245,6 @@ func (d *driftTarget) checkForeignFields() {
 		ok = ok && slices.ContainsFunc(containers, func(c any) bool { return c.(map[string]any)["name"] == "theirs" })
 	}
 	if !ok {
-		d.failures = append(d.failures, kindAndComponent(d.object)+": what others added is gone")
+		d.failures = append(d.failures, kindAndComponent(d.object)+": fields of other managers were removed")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -22,18 +24,15 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() { parallelTests["13 drift of a stack"] = stackDrift }
-
 const (
-	// repairTimeout is how soon drift is repaired.
+	// repairTimeout is the maximum time until drift is corrected.
 	repairTimeout = 5 * time.Second
-	// driftInterval is how often an object drifts: a little less often than it is repaired when
-	// somebody keeps changing it.
+	// driftInterval is the interval of changes of an object, slightly longer than that of repairs in a drift contention.
 	driftInterval = 1100 * time.Millisecond
 )
 
-// driftSpec has every kind of child, and edges of every kind between them. It runs no pods
-// but that of its job: nobody waits for a service of none.
+// driftSpec has every kind of child and of dependency. Only its job has pods, because nothing waits for a service with
+// zero replicas.
 const driftSpec = `
 components:
 - name: web
@@ -51,15 +50,16 @@ components:
 - {name: nightly, dependsOn: [api], job: {image: "shop/nightly:1", schedule: "0 3 1 1 *", env: [{name: MODE, value: night}]}}
 `
 
-// kindAndComponent is what an object is in its stack, whatever the stack is called.
+// kindAndComponent identifies an object independently of the stack name.
 func kindAndComponent(o *unstructured.Unstructured) string {
 	return strings.TrimSpace(o.GetKind() + " " + o.GetLabels()[appsapi.LabelComponent])
 }
 
-// stackDrift changes and takes away every field that the books say is ours, in every object
-// of a stack, and then the objects: each is repaired by one write, and what others added
-// stays. The fields are shared out among stacks, because an object is repaired once a second.
-func stackDrift(w *world, row *report.Row) {
+// TestStackDriftIsRepaired changes and removes every field that the operator owns, in every object of a stack, and then
+// deletes the objects. Each drift must be corrected with one write, and fields of other managers must stay. The fields
+// are distributed over several stacks, because an object is corrected once per second.
+func TestStackDriftIsRepaired(t *testing.T) {
+	w, row := newWorld(t, "13 drift of a stack")
 	latency, stacks := w.startLatencyProbe(), []string{"s0", "s1"}
 	if longRun {
 		stacks = append(stacks, "s2", "s3")
@@ -84,7 +84,7 @@ func stackDrift(w *world, row *report.Row) {
 			targets = append(targets, d)
 		}
 	}
-	if !longRun { // a sample of each object
+	if !longRun { // a sample for each object
 		for i, d := range targets {
 			d.drifts = takeSample(d.drifts, 8, i)
 		}
@@ -103,8 +103,8 @@ func stackDrift(w *world, row *report.Row) {
 	checkDrifts(w, row, targets, requests.In(w.NS), latency.grace())
 }
 
-// deleteObjects takes the objects away, one after the other: what waits for one that is not there
-// would not be made again at once.
+// deleteObjects deletes the objects one after the other: an object whose dependency is missing would not be recreated at
+// once.
 func (w *world) deleteObjects(stacks []string, targets []*driftTarget) {
 	byRole := map[string][]*driftTarget{}
 	for _, d := range targets {
@@ -126,7 +126,7 @@ func (w *world) deleteObjects(stacks []string, targets []*driftTarget) {
 	}
 }
 
-// checkDrifts adds up what every object went through.
+// checkDrifts collects the results of all objects.
 func checkDrifts(w *world, row *report.Row, targets []*driftTarget, requests audit.Events, grace time.Duration) {
 	var waits []time.Duration
 	writes, rejected := 0, map[string]bool{}
@@ -138,21 +138,21 @@ func checkDrifts(w *world, row *report.Row, targets []*driftTarget, requests aud
 		delays, operatorWrites := d.repairDelays(requests)
 		waits, writes = append(waits, delays...), writes+operatorWrites
 		if operatorWrites > d.changesMade+d.extraWrites {
-			d.failures = append(d.failures, fmt.Sprintf("%s: %d changes cost %d writes", kindAndComponent(d.object), d.changesMade, operatorWrites))
+			d.failures = append(d.failures, fmt.Sprintf("%s: %d changes caused %d writes", kindAndComponent(d.object), d.changesMade, operatorWrites))
 		}
 		d.checkForeignFields()
 		row.Failures = append(row.Failures, d.failures...)
 	}
 	row.Failed = len(row.Failures)
-	w.Logf("what nobody can change:\n%s", strings.Join(slices.Sorted(maps.Keys(rejected)), "\n"))
+	w.Logf("fields that cannot be changed:\n%s", strings.Join(slices.Sorted(maps.Keys(rejected)), "\n"))
 	w.Expect(row.Failures).To(BeEmpty())
 	w.Expect(longestSeconds(waits)).To(BeNumerically("<", (repairTimeout + grace).Seconds()))
 	slices.Sort(waits)
-	row.Measured = fmt.Sprintf("%d changes of fields and objects by hand, all repaired: half of them within %.2f s, all within %.2f s, by %d writes; "+
-		"%d more the API server refuses or undoes; what others added stayed", row.Run, waits[len(waits)/2].Seconds(), longestSeconds(waits), writes, len(rejected))
+	row.Measured = fmt.Sprintf("%d manual changes of fields and objects, all corrected: half of them within %.2f s, all within %.2f s, with %d writes; "+
+		"%d more are rejected or reverted by the API server; fields of other managers stayed", row.Run, waits[len(waits)/2].Seconds(), longestSeconds(waits), writes, len(rejected))
 }
 
-// takeSample takes some of all, not always the same.
+// takeSample returns n elements from an offset on.
 func takeSample[T any](all []T, n, offset int) []T {
 	if len(all) <= n {
 		return all
@@ -164,7 +164,7 @@ func takeSample[T any](all []T, n, offset int) []T {
 	return out
 }
 
-// children are the children of a stack, with their books.
+// children returns the children of a stack with managedFields.
 func (w *world) children(name string) []*unstructured.Unstructured {
 	w.Helper()
 	var out []*unstructured.Unstructured
@@ -182,19 +182,19 @@ func (w *world) children(name string) []*unstructured.Unstructured {
 	return out
 }
 
-// driftTarget is an object and what is done to it.
+// driftTarget is an object and the changes made to it.
 type driftTarget struct {
 	*world
 	object       *unstructured.Unstructured
 	drifts       []drift
 	changesMade  int
-	extraWrites  int // changes that cost a write more, as one of a key does: it makes another element
+	extraWrites  int // changes that need an additional write, such as that of a list key, which adds an element
 	rejected     []string
 	failures     []string
-	beforeDelete *unstructured.Unstructured // as it was before it was deleted
+	beforeDelete *unstructured.Unstructured // the object before its deletion
 }
 
-// applyDrifts makes all changes, one after the other.
+// applyDrifts makes all changes one after the other.
 func (d *driftTarget) applyDrifts() {
 	d.addForeignFields()
 	limit := rate.NewLimiter(rate.Every(driftInterval), 4)
@@ -211,7 +211,7 @@ func (d *driftTarget) current() (*unstructured.Unstructured, error) {
 	return now, d.Get(d.Context(), client.ObjectKeyFromObject(now), now)
 }
 
-// applyDrift makes one change and waits for its repair.
+// applyDrift makes one change and waits for its correction.
 func (d *driftTarget) applyDrift(drift drift) {
 	description := kindAndComponent(d.object) + ": " + drift.String()
 	var before any
@@ -224,6 +224,7 @@ func (d *driftTarget) applyDrift(drift drift) {
 		}
 		before = drift.valueIn(obj.DeepCopy().Object)
 		drift.apply(obj.Object)
+		drift.allowTakeover(obj)
 		if err = d.Update(d.Context(), obj, client.FieldOwner("kubectl-edit")); apierrors.IsConflict(err) {
 			continue
 		}
@@ -246,14 +247,14 @@ func (d *driftTarget) applyDrift(drift drift) {
 		}
 		select {
 		case <-ctx.Done():
-			d.failures = append(d.failures, fmt.Sprintf("%s: was %v, is %v (%v)", description, before, drift.valueIn(now.Object), err))
+			d.failures = append(d.failures, fmt.Sprintf("%s: want %v, got %v (%v)", description, before, drift.valueIn(now.Object), err))
 			return
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// deleteObject takes the whole object away. Our own foreign finalizer would keep it.
+// deleteObject deletes the object, without the finalizer that would block the deletion.
 func (d *driftTarget) deleteObject() {
 	stripped := false
 	for !stripped {
@@ -278,22 +279,21 @@ func (d *driftTarget) deleteObject() {
 	}
 	d.changesMade++
 	if d.object.GetKind() == "ControllerRevision" {
-		d.extraWrites++ // it is made, and marked as healthy
+		d.extraWrites++ // creation and the healthy mark
 	}
-	for deadline := time.Now().Add(2 * repairTimeout); ; time.Sleep(20 * time.Millisecond) {
-		now, err := d.current()
-		if err == nil && now.GetUID() != uid {
-			return
-		}
-		if time.Now().After(deadline) {
-			d.failures = append(d.failures, fmt.Sprintf("%s: deleted and not made again: %v", kindAndComponent(d.object), err))
-			return
-		}
+	var readErr error
+	err := wait.PollUntilContextTimeout(d.Context(), 20*time.Millisecond, 2*repairTimeout, true, func(context.Context) (bool, error) {
+		var now *unstructured.Unstructured
+		now, readErr = d.current()
+		return readErr == nil && now.GetUID() != uid, nil
+	})
+	if err != nil {
+		d.failures = append(d.failures, fmt.Sprintf("%s: deleted but not recreated: %v", kindAndComponent(d.object), readErr))
 	}
 }
 
-// repairDelays are how long each of our writes came after the last change by somebody else, by
-// the clock and in the order of the API server, and how many writes there were.
+// repairDelays returns the delay of each correction after the last change by another client, in the order of the audit
+// log, and the number of writes.
 func (d *driftTarget) repairDelays(requests audit.Events) (delays []time.Duration, writes int) {
 	var changed time.Time
 	for _, e := range requests.Writes() {

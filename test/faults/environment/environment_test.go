@@ -1,6 +1,5 @@
-// Package environment plays what happens around an operator: others write to what it holds,
-// the API server goes away, policies say no, leaders die. The judges read the audit log and
-// lists and watches of their own.
+// Package environment tests the operator under adverse conditions: other clients write to its objects, the API server is
+// down, policies reject writes, leaders are killed. Checks use the audit log and separate watches.
 package environment
 
 import (
@@ -28,12 +27,14 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+var shared = &harness.Shared{Behavior: harness.BehaviorByTag(behaviors), Operator: operator.Options{NoRace: true}}
 
-// longRun asks for the full figures: HOLDFAST_LONG=1 go test ./test/faults/environment.
+func TestMain(m *testing.M) { harness.Main(m, shared) }
+
+// longRun selects full test durations: HOLDFAST_LONG=1 go test ./test/faults/environment.
 var longRun = os.Getenv("HOLDFAST_LONG") != ""
 
-// sampleOrFull is how long something goes on: a sample, or all of it.
+// sampleOrFull returns the short or the full duration of a test.
 func sampleOrFull(sampleTime, fullTime time.Duration) time.Duration {
 	if longRun {
 		return fullTime
@@ -41,47 +42,32 @@ func sampleOrFull(sampleTime, fullTime time.Duration) time.Duration {
 	return sampleTime
 }
 
-// parallelTests are the tests that share the operator; alone are those that stop it, and so come
-// one after the other.
-var (
-	parallelTests = map[string]func(*world, *report.Row){}
-	serialTests   = []struct {
-		name string
-		test func(*world, *report.Row)
-	}{
-		{"14 ownership while nobody looks", ownershipRestoredAfterRestart},
-		{"23 leader failover", failover},
-	}
-)
-
-// behaviors are what becomes of pods, by the tag of their image.
+// behaviors maps image tags to pod behaviors.
 var behaviors = map[string]podsim.Behavior{
 	"never": podsim.NeverReady(),
 }
 
-// TestOperatorInHostileEnvironment plays everything on one control plane.
-func TestOperatorInHostileEnvironment(t *testing.T) {
-	s := harness.New(t, harness.BehaviorByTag(behaviors), operator.Options{NoRace: true})
-	t.Run("together", func(t *testing.T) {
-		for name, test := range parallelTests {
-			t.Run(name, func(t *testing.T) {
-				if !longRun {
-					t.Parallel() // for minutes at once they would measure each other
-				}
-				runTest(t, s, name, test)
-			})
-		}
-	})
-	for _, a := range serialTests {
-		t.Run(a.name, func(t *testing.T) { runTest(t, s, a.name, a.test) })
+// newWorld returns a namespace on the shared operator and the report row of the test. The test runs in parallel with
+// others.
+func newWorld(t *testing.T, name string) (*world, *report.Row) {
+	t.Helper()
+	if !longRun {
+		t.Parallel() // long runs would affect each other's measurements
 	}
-	s.ExpectNoForbiddenRequests(t)
-	// An API server that has just started knows of nobody's rights for a moment.
-	t.Run("22 API server away", func(t *testing.T) { runTest(t, s, "22 API server away", apiServerOutage) })
+	row := newRow(t, name)
+	return &world{shared.NewWorld(t)}, row
 }
 
-// runTest plays one test and writes down what it saw, also when it fails.
-func runTest(t *testing.T, s *harness.Harness, name string, test func(*world, *report.Row)) {
+// newWorldAlone is [newWorld] for a test that stops its operator or API server: it has its own, and runs alone.
+func newWorldAlone(t *testing.T, name string) (*world, *report.Row) {
+	t.Helper()
+	row := newRow(t, name)
+	return &world{harness.New(t, shared.Behavior, shared.Operator).NewWorld(t)}, row
+}
+
+// newRow returns the report row of a test. It is written at the end, even after a failure.
+func newRow(t *testing.T, name string) *report.Row {
+	t.Helper()
 	start, row := time.Now(), &report.Row{Test: name}
 	t.Cleanup(func() {
 		if t.Skipped() {
@@ -94,23 +80,22 @@ func runTest(t *testing.T, s *harness.Harness, name string, test func(*world, *r
 		t.Logf("%s: %d of %d cases, %d failed: %s", name, row.Run, row.Generated, row.Failed, row.Measured)
 		report.WriteTimed(t, start, *row)
 	})
-	test(&world{s.NewWorld(t)}, row)
+	return row
 }
 
-// world is what a test plays in: a namespace. Its applications are called as the test likes.
+// world is the namespace of a test.
 type world struct{ *harness.World }
 
 func (w *world) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.NS, Name: name}
 }
 
-// inNewNamespace is another namespace of the same test.
+// inNewNamespace returns another namespace of the same test.
 func (w *world) inNewNamespace() *world { return &world{w.NewWorld(w.T)} }
 
-// forSubtest is the same world for a part of the test.
+// forSubtest returns the same namespace for a subtest.
 func (w *world) forSubtest(t *testing.T) *world { return &world{w.ForTest(t)} }
 
-// createStack creates a stack.
 func (w *world) createStack(name, spec string) *appsapi.AppStack {
 	w.Helper()
 	app := &appsapi.AppStack{ObjectMeta: w.objectMeta(name)}
@@ -132,13 +117,13 @@ func (w *world) waitReady(name string) {
 	w.WaitReady(&appsapi.AppStack{ObjectMeta: w.objectMeta(name)})
 }
 
-// mergePatch sends a merge patch, which nobody else's edit can get in the way of.
+// mergePatch sends a merge patch, which cannot conflict with other edits.
 func (w *world) mergePatch(obj client.Object, body string, args ...any) {
 	w.Helper()
 	w.Expect(w.Patch(w.Context(), obj, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, body, args...)))).To(Succeed())
 }
 
-// setImages changes the images of components, and returns the stack as it is then.
+// setImages changes the images of components and returns the new stack.
 func (w *world) setImages(name string, images map[string]string) *appsapi.AppStack {
 	w.Helper()
 	app := w.getStack(name)
@@ -169,7 +154,7 @@ func listObjects[T client.Object](w *world, l client.ObjectList) []T {
 	return out
 }
 
-// runningPods are the UIDs of the pods that run, sorted. Those of jobs come and go by themselves.
+// runningPods returns the sorted UIDs of running pods, without pods of jobs.
 func (w *world) runningPods() []string {
 	w.Helper()
 	var uids []string
@@ -182,14 +167,13 @@ func (w *world) runningPods() []string {
 	return uids
 }
 
-// restartOperator brings the operator back after it was killed.
+// restartOperator starts the operator again after it was killed.
 func (w *world) restartOperator() {
 	w.Helper()
 	w.Expect(w.Operator.Start()).To(Succeed())
 	w.Expect(w.Operator.WaitReady(w.Context())).To(Succeed())
 }
 
-// longestSeconds returns the longest of some times, in seconds.
 func longestSeconds(all []time.Duration) float64 {
 	if len(all) == 0 {
 		return 0

@@ -3,6 +3,7 @@ package environment
 import (
 	"fmt"
 	"syscall"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -14,18 +15,18 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
-	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
 const (
-	// failoverAfterKill is how soon a new leader acts when the old one was killed, and failoverAfterTerm when
-	// it was asked to end.
+	// failoverAfterKill is the maximum time until a new leader acts after SIGKILL of the old one, failoverAfterTerm
+	// after SIGTERM.
 	failoverAfterKill = 20 * time.Second
 	failoverAfterTerm = 3 * time.Second
 )
 
-// failover runs two operators of which one leads, and ends the one that does, again and again.
-func failover(w *world, row *report.Row) {
+// TestLeaderFailover runs two operators and repeatedly stops the leader.
+func TestLeaderFailover(t *testing.T) {
+	w, row := newWorldAlone(t, "23 leader failover")
 	w.Expect(w.Operator.Stop(10 * time.Second)).To(Succeed())
 	latency, options := w.startLatencyProbe(), operator.Options{LeaderElection: true, NoRace: !longRun}
 	leader, standby := operator.New(w.T, w.Plane, options), operator.New(w.T, w.Plane, options)
@@ -57,15 +58,15 @@ func failover(w *world, row *report.Row) {
 		leader, standby = standby, leader
 	}
 	row.Run = len(killed) + len(terminated)
-	row.Measured = fmt.Sprintf("%d leaders were killed, a new one acted after %.1f s at most; %d were asked to end, a new one acted after %.1f s at most",
+	row.Measured = fmt.Sprintf("%d leaders were killed: a new one acted after at most %.1f s; %d were terminated: a new one acted after at most %.1f s",
 		len(killed), longestSeconds(killed), len(terminated), longestSeconds(terminated))
 	w.Expect(longestSeconds(killed)).To(BeNumerically("<=", (failoverAfterKill + latency.grace()).Seconds()))
 	w.Expect(longestSeconds(terminated)).To(BeNumerically("<=", (failoverAfterTerm + latency.grace()).Seconds()))
+	w.ExpectNoForbiddenRequests(t)
 }
 
-// replaceLeader ends the leader and gives the next one something to do. It returns how long that
-// took from the moment on at which the end began, by the clock of the API server. The one
-// that ended comes back as the standby.
+// replaceLeader stops the leader, creates an application and returns the time until the new leader acts, by the clock of
+// the API server. The stopped operator restarts as the standby.
 func (w *world) replaceLeader(leader *operator.Operator, name string, end func() time.Time) time.Duration {
 	w.Helper()
 	took := w.timeToFirstWrite(name, end())
@@ -74,7 +75,7 @@ func (w *world) replaceLeader(leader *operator.Operator, name string, end func()
 	return took
 }
 
-// timeToFirstWrite creates an application and waits until the operator has written for it.
+// timeToFirstWrite creates an application and waits for the first write of the operator.
 func (w *world) timeToFirstWrite(name string, since time.Time) time.Duration {
 	w.Helper()
 	var first time.Time
@@ -94,7 +95,7 @@ func (w *world) timeToFirstWrite(name string, since time.Time) time.Duration {
 	return first.Sub(since)
 }
 
-// leaseHolder is who holds the Lease.
+// leaseHolder returns the holder of the Lease.
 func (w *world) leaseHolder() string {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: "holdfast-operator"}}
 	if w.Get(w.Context(), client.ObjectKeyFromObject(lease), lease) != nil || lease.Spec.HolderIdentity == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,23 +18,21 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
-	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
 const (
-	// flipInterval is how often somebody flips what we hold.
+	// flipInterval is the interval in which another client changes fields of the operator.
 	flipInterval = 100 * time.Millisecond
-	// repairBurst is how many repairs of an object are made at once; then it is one a second.
+	// repairBurst is the number of corrections without delay; then there is one per second.
 	repairBurst = 5
-	// maxMemoryGrowth is what the race detector and the collector may leave lying about.
+	// maxMemoryGrowth is the tolerance for the race detector and the garbage collector.
 	maxMemoryGrowth = 24 << 20
 )
 
-func init() { parallelTests["27 hostile co-controller"] = hostileController }
-
-// hostileController lets somebody flip a label and the number of pods of a child all the time: it is
-// repaired once a second, people are told once, and everything heals when it stops.
-func hostileController(w *world, row *report.Row) {
+// TestHostileController has another client change a label and the replicas of a child continuously. The operator must
+// correct them once per second, emit one event, and recover when the changes stop.
+func TestHostileController(t *testing.T) {
+	w, row := newWorld(t, "27 hostile co-controller")
 	shop := w.createStack("shop", `
 components:
 - {name: web, bindings: [{component: api}], service: {image: "shop/web:1"}}
@@ -63,27 +62,26 @@ components:
 		repairs := len(calls.Of("deployments.apps").Writes().Where(func(e *audit.Event) bool { return e.Accepted() && e.ObjectRef.Name == name }))
 		maxRepairs = max(maxRepairs, repairs)
 		w.Expect(repairs).To(BeNumerically("<=", repairBurst+int(duration.Seconds())+1), "%s:\n%s", name, calls.Count())
-		if longRun { // for a few seconds, on a busy machine, others may be faster every time
+		if longRun { // on a busy machine the other client may always be first for a few seconds
 			w.Expect(repairs).To(BeNumerically(">=", 1), name)
 		}
 	}
 	status := len(calls.Of("appstacks.apps.holdfast.dev", "appservices.apps.holdfast.dev").Writes())
-	w.Expect(status).To(BeNumerically("<=", 24), "the status flaps until the fight is known, and no longer:\n%s", calls.Count())
+	w.Expect(status).To(BeNumerically("<=", 24), "the status must not change once the contention is reported:\n%s", calls.Count())
 	for kind, name := range map[string]string{"AppStack": "shop", "AppService": "lone"} {
 		w.Expect(w.countEvents(kind, name, "DriftContention")).To(Equal(1), name)
 	}
 	if longRun {
-		w.Expect(memoryAfter-memoryBefore).To(BeNumerically("<", maxMemoryGrowth), "memory grows with a fight")
+		w.Expect(memoryAfter-memoryBefore).To(BeNumerically("<", maxMemoryGrowth), "memory must not grow during contention")
 	}
 	w.ExpectSteadyState(shop, &appsv1.Deployment{ObjectMeta: w.objectMeta("shop-api")})
 	w.ExpectSteadyState(web, &appsv1.Deployment{ObjectMeta: w.objectMeta("lone")})
 	row.Run = flips
-	row.Measured = fmt.Sprintf("%d flips in %.0f s; at most %d repairs of an object (%.2f/s beyond the burst), %d status writes, one event each; "+
-		"resident memory %d MiB, %d MiB at the end; healed after %.1f s",
+	row.Measured = fmt.Sprintf("%d flips in %.0f s; at most %d corrections of an object (%.2f/s beyond the burst), %d status writes, one event each; "+
+		"resident memory %d MiB, %d MiB at the end; recovered after %.1f s",
 		flips, duration.Seconds(), maxRepairs, max(0, float64(maxRepairs-repairBurst)/duration.Seconds()), status, memoryBefore>>20, memoryAfter>>20, healed.Seconds())
 }
 
-// flipFields changes Deployments until the time is over.
 func (w *world) flipFields(duration time.Duration, names ...string) int {
 	var group sync.WaitGroup
 	var flips atomic.Int64
@@ -107,7 +105,7 @@ func (w *world) flipFields(duration time.Duration, names ...string) int {
 	return int(flips.Load())
 }
 
-// countEvents is how often an event about an object was sent.
+// countEvents returns how often an event about an object was emitted.
 func (w *world) countEvents(kind, name, reason string) int {
 	w.Helper()
 	var events eventsv1.EventList
@@ -126,8 +124,8 @@ func (w *world) countEvents(kind, name, reason string) int {
 	return count
 }
 
-// sampleMemory takes the resident memory of the operator every second. The first third of the time
-// is for getting used to it: what is returned are the medians of the second and the last.
+// sampleMemory measures the resident memory of the operator every second. It ignores the first third as warm-up and
+// returns the medians of the second and the last third.
 func (w *world) sampleMemory(duration time.Duration) func() (begins, ends int64) {
 	var samples []int64
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -151,17 +149,16 @@ func (w *world) sampleMemory(duration time.Duration) func() (begins, ends int64)
 	}
 }
 
-// residentMemory is the resident memory of the operator.
 func (w *world) residentMemory() int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.Operator.Pid()))
 	if err != nil {
-		w.Errorf("weigh the operator: %v", err)
+		w.Errorf("read operator memory: %v", err)
 		return 0
 	}
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
 	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 	if err != nil {
-		w.Errorf("weigh the operator: %v", err)
+		w.Errorf("read operator memory: %v", err)
 	}
 	return kilobytes << 10
 }

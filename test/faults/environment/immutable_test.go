@@ -20,26 +20,23 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
-	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() { parallelTests["16 immutable fields"] = immutableFields }
-
-// immutableSpec has a Service and a StatefulSet, whose fields often cannot change.
+// immutableSpec has a Service and a StatefulSet, which have many immutable fields.
 const immutableSpec = `
 components:
 - {name: db, stateful: {image: "shop/db:1", ports: [{port: 3306}], storage: [{name: data, mountPath: /data, size: 1Gi, className: standard}]}}
 - {name: web, service: {image: "shop/web:1", ports: [{port: 80}]}}
 `
 
-// immutableCase is a change of what Kubernetes does not let change, or only some of it.
+// immutableCase is a change of an immutable field.
 type immutableCase struct {
-	// edit changes the spec; hand makes everything be made anew, or by others.
+	// edit changes the spec; manualChange replaces an object.
 	edit         func(*appsapi.AppStackSpec)
 	manualChange func(*world, string)
-	// wantRejection is what the API server says to the user at once.
+	// wantRejection is the error of the API server.
 	wantRejection string
-	// wantReady is how the condition begins, and what it has in it; back undoes it.
+	// wantReady are fragments of the Ready condition; undo reverts the edit.
 	wantReady []string
 	undo      func(*appsapi.AppStackSpec)
 }
@@ -57,14 +54,14 @@ const reconciled = "True/Reconciled"
 var immutableCases = map[string]immutableCase{
 	"nodeport":     {edit: setServiceType(appsapi.ServiceNodePort), wantReady: []string{reconciled}},
 	"loadbalancer": {edit: setServiceType(appsapi.ServiceLoadBalancer), wantReady: []string{reconciled}},
-	"headless":     {edit: setServiceType(appsapi.ServiceHeadless), wantRejection: "cannot become Headless"},
+	"headless":     {edit: setServiceType(appsapi.ServiceHeadless), wantRejection: "cannot change to or from type Headless"},
 	"class": {edit: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Full) }),
-		wantReady: []string{"False/StorageChangeRejected", "cannot move to"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Standard) })},
+		wantReady: []string{"False/StorageChangeRejected", "which cannot be changed to"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].ClassName = new(volsim.Standard) })},
 	"accessmode": {edit: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = corev1.ReadWriteMany }),
-		wantReady: []string{"False/StorageChangeRejected", "which cannot change"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = "" })},
+		wantReady: []string{"False/StorageChangeRejected", "which cannot be changed"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].AccessMode = "" })},
 	"volumes": {edit: editStateful(func(c *appsapi.StatefulComponent) {
 		c.Storage = append(c.Storage, appsapi.StorageSpec{Name: "logs", MountPath: "/logs", Size: resource.MustParse("1Gi")})
-	}), wantReady: []string{"False/StorageChangeRejected", "none can be added or removed"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage = c.Storage[:1] })},
+	}), wantReady: []string{"False/StorageChangeRejected", "volumes cannot be added or removed"}, undo: editStateful(func(c *appsapi.StatefulComponent) { c.Storage = c.Storage[:1] })},
 	"templates": {edit: editStateful(func(c *appsapi.StatefulComponent) { c.Storage[0].Size = resource.MustParse("2Gi") }), wantReady: []string{reconciled}},
 	"clusterip": {manualChange: func(w *world, name string) {
 		recreateForAdoption(w, &corev1.Service{ObjectMeta: w.objectMeta(name + "-web")}, func(s *corev1.Service) {
@@ -77,14 +74,14 @@ var immutableCases = map[string]immutableCase{
 	"servicename": adoptedStatefulSet("its spec.serviceName is not", func(s *appsv1.StatefulSetSpec) { s.ServiceName = "theirs" }),
 }
 
-// adoptedStatefulSet is a set that its owner has made otherwise and then given away.
+// adoptedStatefulSet is a StatefulSet of another owner with different fields that is handed over.
 func adoptedStatefulSet(message string, change func(*appsv1.StatefulSetSpec)) immutableCase {
 	return immutableCase{wantReady: []string{"False/", message}, manualChange: func(w *world, name string) {
 		recreateForAdoption(w, &appsv1.StatefulSet{ObjectMeta: w.objectMeta(name + "-db")}, func(s *appsv1.StatefulSet) { change(&s.Spec) })
 	}}
 }
 
-// recreateForAdoption makes something of ours anew, as somebody else would who hands it over.
+// recreateForAdoption replaces an object of the operator with one that its owner hands over.
 func recreateForAdoption[T client.Object](w *world, obj T, change func(T)) {
 	w.Helper()
 	w.Expect(w.Get(w.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
@@ -92,8 +89,8 @@ func recreateForAdoption[T client.Object](w *world, obj T, change func(T)) {
 	obj.SetUID("")
 	obj.SetResourceVersion("")
 	obj.SetManagedFields(nil)
-	obj.SetAnnotations(map[string]string{appsapi.AnnotationAdopt: "true"})
-	// Whoever is faster: the operator makes its own again at once.
+	obj.SetAnnotations(map[string]string{appsapi.DefaultKeys.Adopt: "true"})
+	// Retry: the operator may recreate its object first.
 	w.Eventually(func() error {
 		old := obj.DeepCopyObject().(client.Object)
 		if err := w.Delete(w.Context(), old, client.PropagationPolicy(metav1.DeletePropagationOrphan)); client.IgnoreNotFound(err) != nil {
@@ -103,10 +100,10 @@ func recreateForAdoption[T client.Object](w *world, obj T, change func(T)) {
 	}, "30s", "1ms").Should(Succeed())
 }
 
-// immutableFields tries to change what cannot change: each time it is done in the way that is
-// planned for it, or refused with a reason, nobody tries for ever, and what was allocated
-// stays.
-func immutableFields(w *world, row *report.Row) {
+// TestImmutableFields changes immutable fields. Each change must be applied as designed or rejected with a reason,
+// without endless retries, and allocated resources must stay.
+func TestImmutableFields(t *testing.T) {
+	w, row := newWorld(t, "16 immutable fields")
 	names := slices.Sorted(maps.Keys(immutableCases))
 	row.Generated = len(names)
 	maxWrites := 0
@@ -125,14 +122,14 @@ func immutableFields(w *world, row *report.Row) {
 		}
 		row.Run++
 	}
-	row.Measured = fmt.Sprintf("%d changes of what cannot change: done as planned or refused with a reason; at most %d writes to a child in %s; every address and port that was allocated stayed",
+	row.Measured = fmt.Sprintf("%d changes of immutable fields: applied as designed or rejected with a reason; at most %d writes to a child in %s; allocated addresses and ports did not change",
 		row.Run, maxWrites, observationPeriod)
 }
 
-// observationPeriod is how long somebody is listened to who was refused.
+// observationPeriod is the time in which retries are counted.
 var observationPeriod = sampleOrFull(time.Second, 5*time.Second)
 
-// tryImmutableChange plays one, and returns how many writes to children were sent once all was said.
+// tryImmutableChange runs a case and returns the number of writes to children after the outcome is known.
 func (w *world) tryImmutableChange(name string, a immutableCase) int {
 	before := w.allocations(name)
 	if a.manualChange != nil {
@@ -153,7 +150,7 @@ func (w *world) tryImmutableChange(name string, a immutableCase) int {
 		w.Eventually(func() string { return w.Condition(app, "Ready") }, "40s").Should(ContainSubstring(text))
 	}
 	w.WaitIdle(name)
-	calls := w.OperatorRequests(func() { time.Sleep(observationPeriod) }).Writes().Where(func(e *audit.Event) bool {
+	calls := w.OperatorRequestsWithin(observationPeriod).Writes().Where(func(e *audit.Event) bool {
 		return strings.HasPrefix(e.ObjectRef.Name, name) && e.ObjectRef.Resource != "appstacks" && e.ObjectRef.Resource != "events"
 	})
 	w.Expect(len(calls)).To(BeNumerically("<=", 3), "%s", calls.Count())
@@ -174,7 +171,7 @@ func (w *world) editStack(name string, edit func(*appsapi.AppStackSpec)) error {
 	return w.Patch(w.Context(), app, client.MergeFrom(before))
 }
 
-// provisionLoadBalancer plays the load balancer of a Service that is to have one.
+// provisionLoadBalancer simulates the load balancer of a Service.
 func (w *world) provisionLoadBalancer(name string) {
 	w.Helper()
 	if w.getStack(name).Spec.Components[1].Service.Service.Type != appsapi.ServiceLoadBalancer {
@@ -186,14 +183,14 @@ func (w *world) provisionLoadBalancer(name string) {
 			return err
 		}
 		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
-			return fmt.Errorf("its type is %s", service.Spec.Type)
+			return fmt.Errorf("type is %s", service.Spec.Type)
 		}
 		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 		return w.Status().Update(w.Context(), service)
 	}, "30s").Should(Succeed())
 }
 
-// allocations is what Kubernetes has given a stack: addresses, ports, pods, volumes.
+// allocations returns the resources that Kubernetes allocated: addresses, ports, pods, volumes.
 func (w *world) allocations(name string) map[string]string {
 	out := map[string]string{}
 	for _, s := range []string{"-web", "-db"} {
@@ -212,8 +209,7 @@ func (w *world) allocations(name string) map[string]string {
 	return out
 }
 
-// expectAllocationsKept sees that nothing of what was allocated has changed, also when a type changes on to
-// the next one and back.
+// expectAllocationsKept checks that allocations did not change, also through further changes of the Service type.
 func (w *world) expectAllocationsKept(name string, before map[string]string) {
 	w.Helper()
 	after := w.allocations(name)

@@ -12,21 +12,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// latencyProbe is how long a small write takes, all the time. What a busy machine gives to nobody
-// it does not give to the operator either.
+// latencyProbe measures the latency of small writes continuously, to adjust time limits on a busy machine.
 type latencyProbe struct {
 	mu      sync.Mutex
 	slowest time.Duration
 }
 
-// grace is what a limit of time may be exceeded by: a repair is a watch, a read and a write.
+// grace is the tolerance of time limits: a correction needs a watch event, a read and a write.
 func (p *latencyProbe) grace() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return 3 * p.slowest
 }
 
-// startLatencyProbe begins to write, until the test ends.
+// startLatencyProbe measures until the test ends.
 func (w *world) startLatencyProbe() *latencyProbe {
 	w.Helper()
 	w.Expect(w.Create(w.Context(), &corev1.ConfigMap{ObjectMeta: w.objectMeta("pulse")})).To(Succeed())

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -18,12 +19,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
-	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() { parallelTests["15 ordered rollout"] = orderedRollout }
-
-// dependencyGraphs are stacks of four, by what each component needs.
+// dependencyGraphs are stacks of four components by their dependencies.
 var dependencyGraphs = map[string]map[string][]string{
 	"chain":   {"a": nil, "b": {"a"}, "c": {"b"}, "d": {"c"}},
 	"diamond": {"a": nil, "b": {"a"}, "c": {"a"}, "d": {"b", "c"}},
@@ -31,9 +29,10 @@ var dependencyGraphs = map[string]map[string][]string{
 
 var deploymentResource = appsv1.SchemeGroupVersion.WithResource("deployments")
 
-// orderedRollout lets every component of every shape fail in turn: the rollout halts there,
-// what does not wait for it runs on, and both ways out of it lead to the end.
-func orderedRollout(w *world, row *report.Row) {
+// TestOrderedRollout makes every component of every graph fail in turn. The rollout must stop there, independent
+// components must continue, and both a revert and a fix must complete it.
+func TestOrderedRollout(t *testing.T) {
+	w, row := newWorld(t, "15 ordered rollout")
 	observer, err := watcher.Start(w.Context(), w.Plane.Config, deploymentResource)
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Cleanup(observer.Stop)
@@ -42,7 +41,7 @@ func orderedRollout(w *world, row *report.Row) {
 	for shape, dependencies := range dependencyGraphs {
 		row.Generated += len(dependencies)
 		if shape == "chain" && !longRun {
-			continue // the diamond has all of it but one step more
+			continue // the diamond covers all of it except one level
 		}
 		for component := range dependencies {
 			rollouts = append(rollouts, &rolloutCase{world: w, name: shape + "-" + component, dependencies: dependencies, failing: component})
@@ -67,11 +66,11 @@ func orderedRollout(w *world, row *report.Row) {
 		}
 	}
 	row.Run = len(rollouts)
-	row.Measured = fmt.Sprintf("%d rollouts of stacks with %d edges in all, each halted by a failure at one component, went back, halted again and went forward: "+
-		"%d creations and replacements of pods, 0 before what they need was ready; nobody lost more than one pod", len(rollouts), edges, changes)
+	row.Measured = fmt.Sprintf("%d rollouts of stacks with %d edges in all, each stopped by a failed component, reverted, stopped again and fixed: "+
+		"%d creations and replacements of pods, none before its dependencies were ready; no component had more than one pod unavailable", len(rollouts), edges, changes)
 }
 
-// rolloutCase is the story of one stack.
+// rolloutCase is the rollout of one stack.
 type rolloutCase struct {
 	*world
 	name         string
@@ -80,7 +79,7 @@ type rolloutCase struct {
 	specs        []specVersion
 }
 
-// specVersion is which images the spec asks for, from a resource version on.
+// specVersion is the images in the spec from a resource version on.
 type specVersion struct {
 	version int64
 	images  map[string]string
@@ -95,7 +94,7 @@ func (r *rolloutCase) run() {
 	r.recordSpec(r.createStack(r.name, spec.String()), r.images("1"))
 	r.waitReady(r.name)
 
-	for _, tag := range []string{"1", "3"} { // back, and forward
+	for _, tag := range []string{"1", "3"} { // revert, then fix
 		broken := r.images("2")
 		broken[r.failing] = r.image(r.failing, "never")
 		r.expectHalt(broken)
@@ -107,7 +106,7 @@ func (r *rolloutCase) run() {
 	}
 }
 
-// expectHalt asks for images of which one will never be ready, and waits until nothing moves.
+// expectHalt sets images of which one never becomes ready and waits until the rollout stops.
 func (r *rolloutCase) expectHalt(broken map[string]string) {
 	r.updateImages(broken)
 	want := map[string]string{}
@@ -125,14 +124,13 @@ func (r *rolloutCase) expectHalt(broken map[string]string) {
 		return got
 	}
 	r.Eventually(images, "60s", "50ms").Should(Equal(want), r.name)
-	time.Sleep(sampleOrFull(time.Second, 5*time.Second)) // what comes too soon would come now
-	r.Expect(images()).To(Equal(want), r.name)
-	// Those beside it may still be on their way.
+	r.Consistently(images, sampleOrFull(time.Second, 5*time.Second), "100ms").Should(Equal(want), r.name)
+	// Independent components may still be rolling out.
 	r.Eventually(func() string { return r.Condition(&appsapi.AppStack{ObjectMeta: r.objectMeta(r.name)}, "Ready") }, "60s", "50ms").Should(And(
 		HavePrefix("False/"), Or(ContainSubstring("%q", r.failing), ContainSubstring("Deployment %s/%s-%s", r.NS, r.name, r.failing))))
 }
 
-// dependsOn says whether a component needs another one, directly or not.
+// dependsOn reports whether a component depends on another one, directly or indirectly.
 func (r *rolloutCase) dependsOn(component, other string) bool {
 	return slices.ContainsFunc(r.dependencies[component], func(n string) bool { return n == other || r.dependsOn(n, other) })
 }
@@ -163,11 +161,11 @@ func (r *rolloutCase) recordSpec(stack *appsapi.AppStack, images map[string]stri
 type deploymentState struct {
 	version             int64
 	image               string
-	ready               bool // a majority is, with this image
+	ready               bool // most replicas are ready with this image
 	available, replicas int32
 }
 
-// deploymentStates are the states of every component, in the order of resource versions.
+// deploymentStates returns the states of every component in the order of resource versions.
 func (r *rolloutCase) deploymentStates(observed watcher.State) (map[string][]deploymentState, error) {
 	out := map[string][]deploymentState{}
 	for c := range r.dependencies {
@@ -190,8 +188,8 @@ func (r *rolloutCase) deploymentStates(observed watcher.State) (map[string][]dep
 	return out, nil
 }
 
-// check goes through every creation and every replacement of pods: the operator did it, the
-// spec asked for it, and everything that is needed was ready as the spec asked for.
+// check verifies every creation and replacement of pods: the operator made it, the spec requested it, and all
+// dependencies were ready in the requested version.
 func (r *rolloutCase) check(observed watcher.State, operatorVersions map[int64]bool) (violations []string, changes int) {
 	states, err := r.deploymentStates(observed)
 	if err != nil {
@@ -201,14 +199,14 @@ func (r *rolloutCase) check(observed watcher.State, operatorVersions map[int64]b
 		image, wasAvailable := "", false
 		for _, s := range all {
 			if wasAvailable = wasAvailable || s.available == s.replicas; wasAvailable && s.available < s.replicas-1 {
-				violations = append(violations, fmt.Sprintf("%s had %d of %d pods at %d", component, s.available, s.replicas, s.version))
+				violations = append(violations, fmt.Sprintf("%s had %d of %d pods available at %d", component, s.available, s.replicas, s.version))
 			}
 			if s.image == image {
 				continue
 			}
 			image, changes = s.image, changes+1
 			if !operatorVersions[s.version] {
-				violations = append(violations, fmt.Sprintf("%s became %s at %d, and not by the operator", component, s.image, s.version))
+				violations = append(violations, fmt.Sprintf("%s changed to %s at %d, but not by the operator", component, s.image, s.version))
 			}
 			violations = append(violations, r.violationsOf(states, component, s)...)
 		}
@@ -225,7 +223,7 @@ func (r *rolloutCase) violationsOf(states map[string][]deploymentState, componen
 	}
 	var violations []string
 	if s.image != current.images[component] {
-		violations = append(violations, fmt.Sprintf("%s became %s at %d, and the spec says %s", component, s.image, s.version, current.images[component]))
+		violations = append(violations, fmt.Sprintf("%s changed to %s at %d, want %s", component, s.image, s.version, current.images[component]))
 	}
 	for _, dependency := range r.dependencies[component] {
 		ready := false
@@ -236,13 +234,13 @@ func (r *rolloutCase) violationsOf(states map[string][]deploymentState, componen
 			ready = n.image == current.images[dependency] && (ready || n.ready)
 		}
 		if !ready {
-			violations = append(violations, fmt.Sprintf("%s became %s at %d before %s was ready as %s", component, s.image, s.version, dependency, current.images[dependency]))
+			violations = append(violations, fmt.Sprintf("%s changed to %s at %d before %s was ready with %s", component, s.image, s.version, dependency, current.images[dependency]))
 		}
 	}
 	return violations
 }
 
-// resourceVersionsWritten are the resource versions that writes led to.
+// resourceVersionsWritten returns the resource versions that the writes produced.
 func resourceVersionsWritten(requests audit.Events) map[int64]bool {
 	out := map[int64]bool{}
 	for _, e := range requests.Writes().Of("deployments.apps").Where((*audit.Event).Accepted) {

@@ -10,15 +10,15 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
-	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-// recoveryTimeout is how soon the operator has to work after the API server is back.
+// recoveryTimeout is the maximum time until the operator works after the API server is available again.
 const recoveryTimeout = 15 * time.Second
 
-// apiServerOutage takes the API server away from an operator that leads. A kubelet would start it
-// again if it ended, so the test does. What runs is left alone.
-func apiServerOutage(w *world, row *report.Row) {
+// TestAPIServerOutage stops the API server of a leading operator. The test restarts the operator if it exits, as the
+// kubelet would. Pods must not be replaced.
+func TestAPIServerOutage(t *testing.T) {
+	w, row := newWorldAlone(t, "22 API server outage")
 	w.Expect(w.Operator.Stop(10 * time.Second)).To(Succeed())
 	op := operator.New(w.T, w.Plane, operator.Options{LeaderElection: true, NoRace: !longRun})
 	restarts := w.keepRunning(op)
@@ -33,12 +33,12 @@ func apiServerOutage(w *world, row *report.Row) {
 	for i, downtime := range cases {
 		w.Run(downtime.String(), func(t *testing.T) {
 			if downtime > time.Second && !longRun {
-				t.Skip("takes its time: HOLDFAST_LONG=1 go test -timeout 30m runs it")
+				t.Skip("takes minutes: HOLDFAST_LONG=1 go test -timeout 30m runs it")
 			}
 			w := w.forSubtest(t)
 			before := restarts()
 			w.Expect(w.Plane.APIServer.Kill()).To(Succeed())
-			time.Sleep(downtime)
+			time.Sleep(downtime) // outage of a real API server
 			w.Expect(w.Plane.APIServer.Start()).To(Succeed())
 			w.Expect(w.Plane.WaitReady(w.Context())).To(Succeed())
 			recoveredAt := time.Now()
@@ -48,7 +48,7 @@ func apiServerOutage(w *world, row *report.Row) {
 			w.Eventually(func() bool { return w.getDeployment(app.Name) != nil }, "60s", "50ms").Should(BeTrue())
 			took := time.Since(recoveredAt)
 			row.Run++
-			row.Measured += fmt.Sprintf("away for %s: worked %.1f s after its return, the operator ended %d times, no pod was replaced. ", downtime, took.Seconds(), restarts()-before)
+			row.Measured += fmt.Sprintf("down for %s: reconciling %.1f s after its return, %d operator restarts, no pod replaced. ", downtime, took.Seconds(), restarts()-before)
 			w.Expect(took).To(BeNumerically("<", recoveryTimeout))
 			w.WaitReady(app)
 			w.waitReady("shop")
@@ -59,8 +59,8 @@ func apiServerOutage(w *world, row *report.Row) {
 	}
 }
 
-// keepRunning starts the operator, and again whenever it ends, as a kubelet does. It returns
-// how often that was.
+// keepRunning starts the operator and restarts it when it exits, as the kubelet does. restarts returns the number of
+// restarts.
 func (w *world) keepRunning(op *operator.Operator) (restarts func() int) {
 	w.Helper()
 	w.Expect(op.Start()).To(Succeed())

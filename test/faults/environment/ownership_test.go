@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -20,10 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/faults/report"
 )
 
-func init() { parallelTests["14 ownership"] = ownershipRestored }
-
-// ownershipSpec is a stack with every kind of child, a finalizer, and a history of two specs of
-// which each has run a job of its own.
+// ownershipSpec is a stack with every kind of child, a finalizer, and two revisions that each ran a job.
 const ownershipSpec = `
 components:
 - {name: web, bindings: [{component: api}], service: {image: "shop/web:1", ports: [{port: 80}]}}
@@ -32,7 +30,7 @@ components:
 - {name: nightly, dependsOn: [api], job: {image: "shop/nightly:1", schedule: "0 3 1 1 *"}}
 `
 
-// ownershipDamages are what is taken away from every object of a stack, each in a stack of its own.
+// ownershipDamages remove ownership information from every object of a stack.
 func ownershipDamages() map[string]func(client.Object) {
 	all := map[string]func(client.Object){
 		"owners":     func(o client.Object) { o.SetOwnerReferences(nil) },
@@ -46,7 +44,7 @@ func ownershipDamages() map[string]func(client.Object) {
 			}
 			o.SetOwnerReferences(refs)
 		},
-		// The jobs that an earlier spec has run are kept for it, and must be when it is not seen.
+		// Jobs of an earlier revision must be kept even if the revision is not selected by its labels.
 		"hidden": func(o client.Object) {
 			if _, ok := o.(*appsv1.ControllerRevision); ok {
 				labels := o.GetLabels()
@@ -64,7 +62,7 @@ func ownershipDamages() map[string]func(client.Object) {
 	}
 	for _, key := range []string{
 		appsapi.LabelName, appsapi.LabelInstance, appsapi.LabelComponent, appsapi.LabelPartOf, appsapi.LabelVersion,
-		appsapi.LabelManagedBy, appsapi.LabelWorkload, appsapi.LabelOwnerUID, appsapi.LabelOwnerKind,
+		appsapi.LabelManagedBy, appsapi.DefaultKeys.Workload, appsapi.DefaultKeys.OwnerUID, appsapi.DefaultKeys.OwnerKind,
 	} {
 		all["label-"+strings.ToLower(key[strings.LastIndex(key, "/")+1:])] = func(o client.Object) {
 			labels := o.GetLabels()
@@ -75,7 +73,7 @@ func ownershipDamages() map[string]func(client.Object) {
 	return all
 }
 
-// selectedDamages are the harms of this run: all, or those that are unlike each other.
+// selectedDamages returns all cases or, in a short run, the most distinct ones.
 func selectedDamages(row *report.Row) []string {
 	all := slices.Sorted(maps.Keys(ownershipDamages()))
 	row.Generated = len(all)
@@ -85,21 +83,22 @@ func selectedDamages(row *report.Row) []string {
 	return []string{"apiversion", "finalizers", "hidden", "label-managed-by", "owners"}
 }
 
-// ownershipRestored takes from all objects at once what says whose they are, while the operator
-// looks on.
-func ownershipRestored(w *world, row *report.Row) {
+// TestOwnershipRestored removes ownership information from all objects at once while the operator runs.
+func TestOwnershipRestored(t *testing.T) {
+	w, row := newWorld(t, "14 ownership")
 	stacks := w.createStacks(selectedDamages(row))
 	for _, o := range stacks {
 		o.damage(w, ownershipDamages()[o.name])
 	}
 	took := w.waitRestored(stacks)
 	row.Run = len(stacks)
-	row.Measured = fmt.Sprintf("%d ways to take ownership away, from %d objects: the slowest was rebuilt after %.1f s, no pod changed",
+	row.Measured = fmt.Sprintf("%d ways to remove ownership from %d objects: all restored within %.1f s, no pod changed",
 		len(stacks), countObjects(stacks), longestSeconds(took))
 }
 
-// ownershipRestoredAfterRestart does the same while there is no operator.
-func ownershipRestoredAfterRestart(w *world, row *report.Row) {
+// TestOwnershipRestoredAfterRestart does the same while the operator is down.
+func TestOwnershipRestoredAfterRestart(t *testing.T) {
+	w, row := newWorldAlone(t, "14 ownership, operator down")
 	stacks := w.createStacks(selectedDamages(row))
 	w.Expect(w.Operator.Kill()).To(Succeed())
 	for _, o := range stacks {
@@ -108,13 +107,14 @@ func ownershipRestoredAfterRestart(w *world, row *report.Row) {
 	w.restartOperator()
 	took := w.waitRestored(stacks)
 	row.Run = len(stacks)
-	row.Measured = fmt.Sprintf("%d ways to take ownership away, from %d objects while the operator was down: the slowest was rebuilt %.1f s after it was back, no pod changed",
+	row.Measured = fmt.Sprintf("%d ways to remove ownership from %d objects while the operator was down: all restored within %.1f s after its restart, no pod changed",
 		len(stacks), countObjects(stacks), longestSeconds(took))
+	w.ExpectNoForbiddenRequests(t)
 }
 
-// stackObjects are what belongs to one stack, as it was before.
+// stackObjects are the objects of a stack before the damage.
 type stackObjects struct {
-	name    string // of the harm, and of the stack
+	name    string // of the damage and of the stack
 	objects []client.Object
 	pods    []string
 }
@@ -127,7 +127,7 @@ func countObjects(all []*stackObjects) int {
 	return n
 }
 
-// createStacks makes stacks, gives each a history, and waits until all of them rest.
+// createStacks creates stacks with two revisions and waits until they are idle.
 func (w *world) createStacks(names []string) []*stackObjects {
 	w.Helper()
 	for _, name := range names {
@@ -150,7 +150,7 @@ func (w *world) createStacks(names []string) []*stackObjects {
 	return all
 }
 
-// objectsOfStack are a stack and its children.
+// objectsOfStack returns a stack and its children.
 func (w *world) objectsOfStack(name string) []client.Object {
 	w.Helper()
 	all := []client.Object{w.getStack(name)}
@@ -168,14 +168,14 @@ func (w *world) podsOfStack(name string) []string {
 	return slices.DeleteFunc(w.runningPods(), func(p string) bool { return !strings.HasPrefix(p, name+"-") })
 }
 
-// revisionsOfStack are those of a stack.
+// revisionsOfStack returns the revisions of a stack.
 func (w *world) revisionsOfStack(name string) []*appsv1.ControllerRevision {
 	w.Helper()
 	return slices.DeleteFunc(listObjects[*appsv1.ControllerRevision](w, &appsv1.ControllerRevisionList{}),
 		func(r *appsv1.ControllerRevision) bool { return !strings.HasPrefix(r.Name, name+"-") })
 }
 
-// damage changes every object of a stack, all at the same time.
+// damage changes all objects of a stack concurrently.
 func (o *stackObjects) damage(w *world, change func(client.Object)) {
 	w.Helper()
 	var group sync.WaitGroup
@@ -196,7 +196,7 @@ func (o *stackObjects) damage(w *world, change func(client.Object)) {
 	group.Wait()
 }
 
-// waitRestored waits until every object is again what it was, and is the same object.
+// waitRestored waits until every object has its original ownership and UID.
 func (w *world) waitRestored(all []*stackObjects) []time.Duration {
 	w.Helper()
 	start := time.Now()
@@ -211,18 +211,17 @@ func (w *world) waitRestored(all []*stackObjects) []time.Duration {
 		w.WaitIdle(o.name)
 		w.Expect(o.differences(w, "2")).To(BeEmpty(), o.name)
 		w.Expect(w.podsOfStack(o.name)).To(Equal(o.pods), "pods of "+o.name)
-		// A job that has run for an earlier spec is still there, so it does not run again.
+		// The completed job of the earlier revision still exists, so it does not run again.
 		w.setImages(o.name, map[string]string{"migrate": "shop/migrate:1"})
 	}
 	for _, o := range all {
 		w.waitReady(o.name)
-		w.Expect(o.differences(w, "1")).To(BeEmpty(), o.name+" after it went back")
+		w.Expect(o.differences(w, "1")).To(BeEmpty(), o.name+" after the rollback")
 	}
 	return took
 }
 
-// differences says what of each object is not as it was. current is the version of the spec that
-// is applied.
+// differences returns the differences to the original objects. current is the version of the applied spec.
 func (o *stackObjects) differences(w *world, current string) []string {
 	var out []string
 	for _, before := range o.objects {
@@ -233,24 +232,24 @@ func (o *stackObjects) differences(w *world, current string) []string {
 			continue
 		}
 		if now.GetUID() != before.GetUID() {
-			out = append(out, description+"is another one")
+			out = append(out, description+"has another UID")
 		}
 		if !equalRefs(now.GetOwnerReferences(), before.GetOwnerReferences()) {
-			out = append(out, fmt.Sprintf("%sis owned by %v", description, now.GetOwnerReferences()))
+			out = append(out, fmt.Sprintf("%sgot owners %v", description, now.GetOwnerReferences()))
 		}
 		if !slices.Equal(now.GetFinalizers(), before.GetFinalizers()) {
-			out = append(out, fmt.Sprintf("%shas finalizers %v", description, now.GetFinalizers()))
+			out = append(out, fmt.Sprintf("%sgot finalizers %v", description, now.GetFinalizers()))
 		}
 		if want := o.wantLabels(before, current); !containsAll(now.GetLabels(), want) {
-			out = append(out, fmt.Sprintf("%shas labels %v, want %v", description, now.GetLabels(), want))
+			out = append(out, fmt.Sprintf("%sgot labels %v, want %v", description, now.GetLabels(), want))
 		}
 	}
 	return out
 }
 
-// wantLabels are those that an object must have. What belongs to an earlier spec is not applied
-// any more: it keeps what says whose it is. If it lost the label by which the operator sees
-// it, it is found when it is needed, and not before.
+// wantLabels returns the required labels of an object. Objects of an earlier revision are not applied anymore and keep
+// only the ownership labels. Without the label that the operator selects by, they are restored only when they are
+// needed.
 func (o *stackObjects) wantLabels(obj client.Object, current string) map[string]string {
 	all := maps.Clone(obj.GetLabels())
 	switch child := obj.(type) {
@@ -259,7 +258,7 @@ func (o *stackObjects) wantLabels(obj client.Object, current string) map[string]
 			return all
 		}
 	case *appsv1.ControllerRevision:
-		if child.Revision == 2 && current == "2" { // that of going back is a third one
+		if child.Revision == 2 && current == "2" { // a rollback creates revision 3
 			return all
 		}
 	default:
@@ -269,7 +268,7 @@ func (o *stackObjects) wantLabels(obj client.Object, current string) map[string]
 		return nil
 	}
 	maps.DeleteFunc(all, func(k, _ string) bool {
-		return slices.Contains([]string{appsapi.LabelName, appsapi.LabelComponent, appsapi.LabelVersion, appsapi.LabelWorkload}, k)
+		return slices.Contains([]string{appsapi.LabelName, appsapi.LabelComponent, appsapi.LabelVersion, appsapi.DefaultKeys.Workload}, k)
 	})
 	return all
 }

@@ -14,32 +14,31 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// Timeline is everything that happened in a namespace, in the order in which etcd took it:
-// the watches of several kinds are brought together by their resourceVersions.
+// Timeline contains all events of a namespace in the order of etcd: the watches of several kinds are merged by
+// resourceVersion.
 type Timeline []watcher.Event
 
-// NewTimeline orders events.
+// NewTimeline sorts events by resourceVersion.
 func NewTimeline(events []watcher.Event) Timeline {
 	t := slices.Clone(events)
 	slices.SortStableFunc(t, func(a, b watcher.Event) int { return cmp.Compare(ResourceVersion(a), ResourceVersion(b)) })
 	return t
 }
 
-// ResourceVersion is the resourceVersion of an event as a number.
+// ResourceVersion returns the resourceVersion of an event as a number.
 func ResourceVersion(e watcher.Event) uint64 {
 	v, err := strconv.ParseUint(e.ResourceVersion, 10, 64)
 	if err != nil {
-		panic(err) // an API server since 1.35 counts
+		panic(err) // resourceVersions are numbers since Kubernetes 1.35
 	}
 	return v
 }
 
-// clusterState is what there is at one moment.
+// clusterState is the objects of a namespace at one point in time.
 type clusterState map[string]*unstructured.Unstructured
 
 func objectKey(kind, name string) string { return kind + "/" + name }
 
-// applyEvent plays one event.
 func (t clusterState) applyEvent(e watcher.Event) {
 	key := objectKey(e.Object.GetKind(), e.Object.GetName())
 	if e.Type == watch.Deleted {
@@ -49,7 +48,7 @@ func (t clusterState) applyEvent(e watcher.Event) {
 	t[key] = e.Object
 }
 
-// stateBefore returns the state just before an event of the timeline.
+// stateBefore returns the state before an event of the timeline.
 func (t Timeline) stateBefore(i int) clusterState {
 	state := clusterState{}
 	for _, e := range t[:i] {
@@ -58,25 +57,25 @@ func (t Timeline) stateBefore(i int) clusterState {
 	return state
 }
 
-// componentSpec is one component of an application, as its spec says.
+// componentSpec is the spec of a component of an application.
 type componentSpec struct {
 	resourceName string // of its children
 	service      *appsapi.ServiceComponent
 	stateful     *appsapi.StatefulComponent
 	job          *appsapi.JobComponent
-	component    string // the component
-	// renamedFrom is what the component was called before.
+	component    string // component name
+	// renamedFrom is the previous name of the component.
 	renamedFrom string
 }
 
-// owns says whether something is this component's, also by the name that it had before. What
-// is of data keeps its own name when a component is renamed.
+// owns reports whether an object belongs to the component, also under its previous name. Data objects keep their own
+// name when a component is renamed.
 func (p componentSpec) owns(o *unstructured.Unstructured) bool {
 	component := o.GetLabels()[appsapi.LabelComponent]
 	return component != "" && (component == p.component || component == p.renamedFrom)
 }
 
-// server is what runs all the time; nil for a job.
+// server returns the long-running part of a component; nil for a job.
 func (p componentSpec) server() *appsapi.ServerSpec {
 	switch {
 	case p.service != nil:
@@ -87,16 +86,16 @@ func (p componentSpec) server() *appsapi.ServerSpec {
 	return nil
 }
 
-// application is an object of ours as it is at one moment.
+// application is an application at one point in time.
 type application struct {
 	object     *unstructured.Unstructured
 	status     appsapi.ApplicationStatus
 	components []componentSpec
-	// deletionPolicy is what becomes of data that nobody wants any more.
+	// deletionPolicy applies to data that is no longer in the spec.
 	deletionPolicy appsapi.DeletionPolicy
 }
 
-// applicationByUID returns the application with a UID.
+// applicationByUID returns the application with this UID.
 func (t clusterState) applicationByUID(uid types.UID) (application, bool) {
 	for _, o := range t {
 		if o.GetUID() == uid {
@@ -130,7 +129,7 @@ func applicationOf(o *unstructured.Unstructured) (application, bool) {
 	return app, true
 }
 
-// statefulSpecOf is what has data of a component; a database is one server with one volume.
+// statefulSpecOf returns the storage spec of a component; a database is a single server with one volume.
 func statefulSpecOf(c *appsapi.Component) *appsapi.StatefulComponent {
 	if c.Database == nil {
 		return c.Stateful
@@ -146,17 +145,17 @@ func statefulSpecOf(c *appsapi.Component) *appsapi.StatefulComponent {
 func fromUnstructured[T any](o *unstructured.Unstructured) *T {
 	out := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out); err != nil {
-		panic(err) // the API server knows its own kinds
+		panic(err) // the API server returns valid objects
 	}
 	return out
 }
 
-// ownerUID is whose a child is by its label.
+// ownerUID returns the owner of a child according to its label.
 func ownerUID(child *unstructured.Unstructured) types.UID {
-	return types.UID(child.GetLabels()[appsapi.LabelOwnerUID])
+	return types.UID(child.GetLabels()[appsapi.DefaultKeys.OwnerUID])
 }
 
-// Field returns a field of an object, nil if there is none.
+// Field returns a field of an object, or nil.
 func Field(o *unstructured.Unstructured, path ...string) any {
 	value, _, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 	if err != nil {

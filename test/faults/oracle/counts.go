@@ -9,11 +9,10 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// Counts say how often each object was created and deleted. Pods and ReplicaSets are
-// counted by what they were made for.
+// Counts maps objects to how often they were created and deleted. Pods and ReplicaSets are counted by their owner.
 type Counts map[string][2]int
 
-// CountEvents counts what a watch saw.
+// CountEvents counts creations and deletions.
 func CountEvents(events []watcher.Event) Counts {
 	counts := Counts{}
 	for i := range events {
@@ -42,8 +41,7 @@ func CountEvents(events []watcher.Event) Counts {
 	return counts
 }
 
-// Diff says in lines how counts differ from those of clean runs, which may differ among
-// themselves.
+// Diff returns the differences to the counts of clean runs, which may differ among themselves.
 func (c Counts) Diff(clean ...Counts) []string {
 	var lines []string
 	names := unionKeys(c, nil)
@@ -54,7 +52,7 @@ func (c Counts) Diff(clean ...Counts) []string {
 	}
 	for name := range names {
 		if !slices.ContainsFunc(clean, func(reference Counts) bool { return reference[name] == c[name] }) {
-			lines = append(lines, fmt.Sprintf("%s was created %d and deleted %d times, in a clean run %d and %d",
+			lines = append(lines, fmt.Sprintf("%s: created %d and deleted %d times, want %d and %d",
 				name, c[name][0], c[name][1], clean[0][name][0], clean[0][name][1]))
 		}
 	}

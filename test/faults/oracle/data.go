@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// DataViolations finds everything that must not happen to data, whoever did it: a claim goes that
-// nobody asked to delete, a password changes or goes before what it opens, a component
-// begins empty beside what it had.
+// DataViolations returns violations of data safety by any client: a claim is deleted without a request, a password
+// changes or is deleted before its volume, or a component starts empty although it has data.
 func DataViolations(timeline Timeline) []string {
 	d := dataChecker{state: clusterState{}, passwords: map[string]map[string]string{}}
 	for _, e := range timeline {
@@ -34,8 +33,8 @@ func DataViolations(timeline Timeline) []string {
 }
 
 type dataChecker struct {
-	state      clusterState                 // before the event that is looked at
-	passwords  map[string]map[string]string // by workload, for as long as it has a claim
+	state      clusterState                 // before the current event
+	passwords  map[string]map[string]string // by workload, as long as it has a claim
 	violations []string
 }
 
@@ -43,20 +42,19 @@ func (d *dataChecker) addViolation(e watcher.Event, format string, args ...any) 
 	d.violations = append(d.violations, fmt.Sprintf("%s %s at %s: %s", e.Object.GetKind(), e.Object.GetName(), e.ResourceVersion, fmt.Sprintf(format, args...)))
 }
 
-// checkClaim wants one that begins to go to have been asked for, and none to be the second of
-// its kind.
+// checkClaim checks that a deleted claim was requested to be deleted, and that no claim has a duplicate.
 func (d *dataChecker) checkClaim(e watcher.Event) {
 	before := d.state[objectKey("PersistentVolumeClaim", e.Object.GetName())]
 	if isDeletion(e) && (before == nil || before.GetDeletionTimestamp() == nil) {
 		if reason := d.state.retentionReason(e.Object); reason != "" {
-			d.addViolation(e, "its data goes, and %s", reason)
+			d.addViolation(e, "its data is deleted, but %s", reason)
 		}
 		return
 	}
 	slot := dataSlotOf(e.Object)
 	for _, other := range d.state.claims() {
 		if slot != "" && other.GetUID() != e.UID && dataSlotOf(other) == slot {
-			d.addViolation(e, "%s has the data of the same pod", other.GetName())
+			d.addViolation(e, "duplicates %s of the same pod", other.GetName())
 		}
 	}
 }
@@ -65,16 +63,16 @@ func isDeletion(e watcher.Event) bool {
 	return e.Type == watch.Deleted || e.Object.GetDeletionTimestamp() != nil
 }
 
-// retentionReason says why a claim or credentials have to stay, or nothing.
+// retentionReason returns why a claim or credentials must be kept, or "".
 func (t clusterState) retentionReason(data *unstructured.Unstructured) string {
 	app, ok := t.applicationByUID(ownerUID(data))
 	switch {
 	case !ok:
-		return "it is not of an application that could have asked for it"
+		return "no application requested it"
 	case app.deletionPolicy != appsapi.DeletionDelete:
-		return "the application says that data is kept"
-	case data.GetLabels()[appsapi.LabelRetained] != "":
-		return "it was kept on purpose before"
+		return "the deletion policy is not Delete"
+	case data.GetLabels()[appsapi.DefaultKeys.Retained] != "":
+		return "it was retained before"
 	case app.object.GetDeletionTimestamp() != nil:
 		return ""
 	}
@@ -86,28 +84,28 @@ func (t clusterState) retentionReason(data *unstructured.Unstructured) string {
 	return ""
 }
 
-// dataSlotOf is what a claim has the data of: application, component, volume and number of the
-// pod. It is empty for one that does not say, or that others may start beside.
+// dataSlotOf identifies the data of a claim: application, component, volume and pod ordinal. It is empty for a claim
+// without labels and for a released claim.
 func dataSlotOf(claim *unstructured.Unstructured) string {
 	l := claim.GetLabels()
-	set := strings.TrimPrefix(l[appsapi.LabelWorkload], "statefulset-")
+	set := strings.TrimPrefix(l[appsapi.DefaultKeys.Workload], "statefulset-")
 	volume, pod, ok := strings.Cut(claim.GetName(), "-"+set+"-")
-	if !ok || set == "" || l[appsapi.LabelComponent] == "" || claim.GetAnnotations()[appsapi.AnnotationReleased] == "true" {
+	if !ok || set == "" || l[appsapi.LabelComponent] == "" || claim.GetAnnotations()[appsapi.DefaultKeys.Released] == "true" {
 		return ""
 	}
-	return strings.Join([]string{l[appsapi.LabelOwnerKind], l[appsapi.LabelInstance], l[appsapi.LabelComponent], volume, pod}, "/")
+	return strings.Join([]string{l[appsapi.DefaultKeys.OwnerKind], l[appsapi.LabelInstance], l[appsapi.LabelComponent], volume, pod}, "/")
 }
 
-// checkSecret wants a password to stay what it is, and to stay, for as long as what it opens.
+// checkSecret checks that a password does not change and is not deleted as long as its volume exists.
 func (d *dataChecker) checkSecret(e watcher.Event) {
-	workload := e.Object.GetLabels()[appsapi.LabelWorkload]
+	workload := e.Object.GetLabels()[appsapi.DefaultKeys.Workload]
 	if workload == "" {
 		return
 	}
 	hasData := d.state.hasClaim(workload)
 	if isDeletion(e) {
 		if hasData {
-			d.addViolation(e, "the password goes before what it opens")
+			d.addViolation(e, "the password is deleted before its volume")
 		}
 		return
 	}
@@ -116,18 +114,18 @@ func (d *dataChecker) checkSecret(e watcher.Event) {
 	maps.Copy(content, data)
 	switch previous, ok := d.passwords[workload]; {
 	case ok && hasData && changedUnannounced(previous, content):
-		d.addViolation(e, "the password has changed, and there is data that only the old one opens")
+		d.addViolation(e, "the password changed, but the data requires the old one")
 	case !ok && hasData:
-		d.addViolation(e, "a password is made up for data that is there already")
+		d.addViolation(e, "a new password is generated for existing data")
 	}
 	d.passwords[workload] = content
 }
 
-// pendingPrefix is how the key of a password begins that another one is to become.
+// pendingPrefix is the prefix of the keys of new passwords during a rotation.
 const pendingPrefix = "pending-"
 
-// changedUnannounced says whether a password is another one, which was not written down before as the one
-// that it would become. Hashes follow from passwords.
+// changedUnannounced reports whether a password changed to a value that was not stored as pending before. Hashes are
+// derived from passwords.
 func changedUnannounced(previous, current map[string]string) bool {
 	for key, oldValue := range previous {
 		if strings.HasPrefix(key, pendingPrefix) || strings.HasSuffix(key, "-hash") || current[key] == oldValue {
@@ -140,7 +138,7 @@ func changedUnannounced(previous, current map[string]string) bool {
 	return false
 }
 
-// checkStatefulSet wants a component to begin with the data that it has.
+// checkStatefulSet checks that a component starts with its existing data.
 func (d *dataChecker) checkStatefulSet(e watcher.Event) {
 	if e.Type != watch.Added || e.FromList {
 		return
@@ -151,19 +149,19 @@ func (d *dataChecker) checkStatefulSet(e watcher.Event) {
 	}
 	for _, claim := range d.state.claims() {
 		l := claim.GetLabels()
-		if l[appsapi.LabelOwnerKind] != app.object.GetKind() || l[appsapi.LabelInstance] != app.object.GetName() ||
-			l[appsapi.LabelWorkload] == e.Object.GetLabels()[appsapi.LabelWorkload] || claim.GetAnnotations()[appsapi.AnnotationReleased] == "true" {
+		if l[appsapi.DefaultKeys.OwnerKind] != app.object.GetKind() || l[appsapi.LabelInstance] != app.object.GetName() ||
+			l[appsapi.DefaultKeys.Workload] == e.Object.GetLabels()[appsapi.DefaultKeys.Workload] || claim.GetAnnotations()[appsapi.DefaultKeys.Released] == "true" {
 			continue
 		}
 		for _, p := range app.components {
 			if p.owns(e.Object) && p.owns(claim) {
-				d.addViolation(e, "begins beside %s, which has the data of its component", claim.GetName())
+				d.addViolation(e, "starts without %s, which has the data of its component", claim.GetName())
 			}
 		}
 	}
 }
 
-// dropUnusedPasswords drops the passwords that open nothing.
+// dropUnusedPasswords forgets passwords whose volume was deleted.
 func (d *dataChecker) dropUnusedPasswords() {
 	for workload := range d.passwords {
 		if !d.state.hasClaim(workload) && !d.state.hasSecret(workload) {
@@ -188,17 +186,17 @@ func (t clusterState) hasClaim(workload string) bool {
 
 func (t clusterState) hasSecret(workload string) bool { return t.hasObject("Secret", workload) }
 
-// hasObject says whether there is something of a kind that belongs to a workload.
+// hasObject reports whether a workload has an object of a kind.
 func (t clusterState) hasObject(kind, workload string) bool {
 	for _, o := range t {
-		if o.GetKind() == kind && o.GetLabels()[appsapi.LabelWorkload] == workload {
+		if o.GetKind() == kind && o.GetLabels()[appsapi.DefaultKeys.Workload] == workload {
 			return true
 		}
 	}
 	return false
 }
 
-// podMounting says whether a pod that has not ended has a claim.
+// podMounting returns a running pod that mounts a claim.
 func (t clusterState) podMounting(claim string) string {
 	for _, o := range t {
 		if o.GetKind() != "Pod" {

@@ -29,7 +29,7 @@ func parseObject(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// buildTimeline makes events of objects, one after the other.
+// buildTimeline creates one event per object.
 func buildTimeline(t *testing.T, texts ...string) Timeline {
 	t.Helper()
 	var events []watcher.Event
@@ -72,14 +72,14 @@ func TestReadinessViolations(t *testing.T) {
 		timeline []string
 		want     string
 	}{
-		"told when it was":     {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), readyAppManifest(1, "web:1")}, ""},
-		"told afterwards":      {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), deployment("web:1", 2, 1, "a"), readyAppManifest(1, "web:1")}, ""},
-		"told too early":       {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 1, "a"), readyAppManifest(1, "web:1")}, "never was"},
-		"of the spec before":   {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), readyAppManifest(1, "web:1"), readyAppManifest(2, "web:2")}, "generation 2"},
-		"of somebody else's":   {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "b"), readyAppManifest(1, "web:1")}, "never was"},
-		"of too few":           {[]string{appManifest(1, "web:1", ""), deployment("web:1", 1, 1, "a"), readyAppManifest(1, "web:1")}, "never was"},
-		"of another image":     {[]string{appManifest(1, "web:1", ""), deployment("web:0", 2, 2, "a"), readyAppManifest(1, "web:1")}, "never was"},
-		"nothing is there yet": {[]string{appManifest(1, "web:1", ""), readyAppManifest(1, "web:1")}, "never was"},
+		"ready":                       {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), readyAppManifest(1, "web:1")}, ""},
+		"Ready after a pod failed":    {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), deployment("web:1", 2, 1, "a"), readyAppManifest(1, "web:1")}, ""},
+		"Ready before the pods":       {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 1, "a"), readyAppManifest(1, "web:1")}, "was never ready"},
+		"Ready of the previous spec":  {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), readyAppManifest(1, "web:1"), readyAppManifest(2, "web:2")}, "generation 2"},
+		"Deployment of another owner": {[]string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "b"), readyAppManifest(1, "web:1")}, "was never ready"},
+		"too few replicas":            {[]string{appManifest(1, "web:1", ""), deployment("web:1", 1, 1, "a"), readyAppManifest(1, "web:1")}, "was never ready"},
+		"another image":               {[]string{appManifest(1, "web:1", ""), deployment("web:0", 2, 2, "a"), readyAppManifest(1, "web:1")}, "was never ready"},
+		"no Deployment yet":           {[]string{appManifest(1, "web:1", ""), readyAppManifest(1, "web:1")}, "was never ready"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -111,27 +111,27 @@ func TestSafetyViolations(t *testing.T) {
 	deleteBody := func(uid string) string { return fmt.Sprintf(`{"preconditions":{"uid":%q}}`, uid) }
 	tests := map[string]struct {
 		timeline []string
-		// The request is about the last event of the film, unless it has a resource.
+		// The request refers to the last event of the timeline, unless resource is set.
 		verb, resource, name, namespace, body string
 		want                                  string
 	}{
-		"creates what is wanted":            {timeline: []string{appManifest(1, "web:1", ""), deployment("web:1", 2, 0, "a")}, verb: "patch"},
-		"creates another image":             {timeline: []string{appManifest(1, "web:1", ""), deployment("web:0", 2, 0, "a")}, verb: "patch", want: "sets the image web:0"},
-		"takes replicas away":               {timeline: []string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), deployment("web:1", 1, 1, "a")}, verb: "patch", want: "sets 1 replicas"},
-		"goes back":                         {timeline: []string{appManifest(2, "web:2", ""), deployment("web:2", 2, 2, "a"), deployment("web:1", 2, 2, "a")}, verb: "patch", want: "sets the image web:1"},
-		"creates for what is deleted":       {timeline: []string{appManifest(1, "web:1", deleting), deployment("web:1", 2, 0, "a")}, verb: "patch", want: "being deleted"},
-		"creates for nobody":                {timeline: []string{deployment("web:1", 2, 0, "a")}, verb: "patch", want: "child of nobody"},
-		"takes what is theirs":              {timeline: []string{appManifest(1, "web:1", ""), foreign, deployment("web:1", 2, 2, "a")}, verb: "patch", want: "not its own"},
-		"deletes without a precondition":    {timeline: []string{appManifest(1, "web:1", deleting), "DELETED " + deployment("web:1", 2, 2, "a")}, verb: "delete", body: `{}`, want: "whatever has this name"},
-		"deletes what is wanted":            {timeline: []string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), "DELETED " + deployment("web:1", 2, 2, "a")}, verb: "delete", body: deleteBody("d"), want: "what is wanted"},
-		"deletes with its owner":            {timeline: []string{appManifest(1, "web:1", deleting), "DELETED " + deployment("web:1", 2, 2, "a")}, verb: "delete", body: deleteBody("d")},
-		"deletes before its place is taken": {timeline: []string{renamed, old, "DELETED " + old}, verb: "delete", body: deleteBody("o"), want: "takes its place"},
-		"deletes what others need":          {timeline: []string{notRenamed, dependent, old, "DELETED " + old}, verb: "delete", body: deleteBody("o"), want: "the pods of shop-api need"},
-		"deletes what nobody needs":         {timeline: []string{notRenamed, old, "DELETED " + old}, verb: "delete", body: deleteBody("o")},
-		"works elsewhere":                   {verb: "patch", resource: "deployments", namespace: "other", want: "outside"},
-		"changes a Secret":                  {verb: "patch", resource: "secrets", body: `{"data":{"other":"x"}}`, want: "changes data.other"},
-		"deletes a claim":                   {verb: "delete", resource: "persistentvolumeclaims", want: "whatever has this name"},
-		"edits the spec":                    {verb: "patch", resource: "appservices", body: `{"spec":{}}`, want: "belongs to the user"},
+		"create a desired child":                 {timeline: []string{appManifest(1, "web:1", ""), deployment("web:1", 2, 0, "a")}, verb: "patch"},
+		"create with another image":              {timeline: []string{appManifest(1, "web:1", ""), deployment("web:0", 2, 0, "a")}, verb: "patch", want: "sets the image web:0"},
+		"reduce replicas":                        {timeline: []string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), deployment("web:1", 1, 1, "a")}, verb: "patch", want: "sets 1 replicas"},
+		"revert to an earlier image":             {timeline: []string{appManifest(2, "web:2", ""), deployment("web:2", 2, 2, "a"), deployment("web:1", 2, 2, "a")}, verb: "patch", want: "sets the image web:1"},
+		"create for a deleted application":       {timeline: []string{appManifest(1, "web:1", deleting), deployment("web:1", 2, 0, "a")}, verb: "patch", want: "being deleted"},
+		"create without an application":          {timeline: []string{deployment("web:1", 2, 0, "a")}, verb: "patch", want: "without a controlling application"},
+		"take over an object":                    {timeline: []string{appManifest(1, "web:1", ""), foreign, deployment("web:1", 2, 2, "a")}, verb: "patch", want: "another owner"},
+		"delete without a precondition":          {timeline: []string{appManifest(1, "web:1", deleting), "DELETED " + deployment("web:1", 2, 2, "a")}, verb: "delete", body: `{}`, want: "without a UID precondition"},
+		"delete a desired child":                 {timeline: []string{appManifest(1, "web:1", ""), deployment("web:1", 2, 2, "a"), "DELETED " + deployment("web:1", 2, 2, "a")}, verb: "delete", body: deleteBody("d"), want: "that is in the spec"},
+		"delete with the owner":                  {timeline: []string{appManifest(1, "web:1", deleting), "DELETED " + deployment("web:1", 2, 2, "a")}, verb: "delete", body: deleteBody("d")},
+		"delete before the replacement is ready": {timeline: []string{renamed, old, "DELETED " + old}, verb: "delete", body: deleteBody("o"), want: "its replacement"},
+		"delete a dependency":                    {timeline: []string{notRenamed, dependent, old, "DELETED " + old}, verb: "delete", body: deleteBody("o"), want: "shop-api still depends"},
+		"delete an unused child":                 {timeline: []string{notRenamed, old, "DELETED " + old}, verb: "delete", body: deleteBody("o")},
+		"patch in another namespace":             {verb: "patch", resource: "deployments", namespace: "other", want: "outside"},
+		"change a Secret":                        {verb: "patch", resource: "secrets", body: `{"data":{"other":"x"}}`, want: "changes data.other"},
+		"delete a claim":                         {verb: "delete", resource: "persistentvolumeclaims", want: "without a UID precondition"},
+		"edit the spec":                          {verb: "patch", resource: "appservices", body: `{"spec":{}}`, want: "belong to the user"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestSafetyViolations(t *testing.T) {
 func TestReferenceMasksVariableFields(t *testing.T) {
 	second := 0
 	state := func(ns, ip, image string) Snapshot {
-		second += 30 // the first two within one second, as it were
+		second += 30 // the first two runs differ by less than a second
 		return NewSnapshot(ns, []*unstructured.Unstructured{
 			parseObject(t, fmt.Sprintf(`{kind: Event, metadata: {name: web, uid: %s-0}, at: "2026-01-01T00:00:%02dZ"}`, ns, second/60)),
 			parseObject(t, fmt.Sprintf(`{kind: Service, metadata: {name: web, uid: %s-1}, spec: {clusterIP: %s, host: web.%s.svc}}`, ns, ip, ns)),
@@ -169,7 +169,7 @@ func TestReferenceMasksVariableFields(t *testing.T) {
 	if diff := r.Diff(state("green", "10.0.0.3", "web:1")); len(diff) > 0 {
 		t.Errorf("another clean run: %v", diff)
 	}
-	want := []string{`Deployment/web.spec.image is "web:2", in a clean run "web:1"`}
+	want := []string{`Deployment/web.spec.image is "web:2", want "web:1"`}
 	if diff := cmp.Diff(want, r.Diff(state("green", "10.0.0.3", "web:2"))); diff != "" {
 		t.Error(diff)
 	}
@@ -180,11 +180,11 @@ func TestReferenceMasksVariableFields(t *testing.T) {
 		t.Error(diff)
 	}
 	if _, err := Learn(state("red", "10.0.0.1", "web:1"), changed); err == nil {
-		t.Error("clean runs that end with different objects must not be learned from")
+		t.Error("Learn must reject clean runs with different objects")
 	}
 }
 
-// Who writes the first annotation of a claim is chance, who has the others is not.
+// Which manager writes the first annotation of a claim is a race, which managers write the others is not.
 func TestReferenceIgnoresManagerOfFirstAnnotation(t *testing.T) {
 	state := func(annotations string) Snapshot {
 		return NewSnapshot("red", []*unstructured.Unstructured{parseObject(t, fmt.Sprintf(`{kind: PersistentVolumeClaim, metadata: {name: data, uid: "1", managedFields: [
@@ -198,7 +198,7 @@ func TestReferenceIgnoresManagerOfFirstAnnotation(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := r.Diff(state(`".": {}, "f:schema": {}, "f:more": {}`)); len(diff) != 1 {
-		t.Errorf("one more annotation is not seen: %v", diff)
+		t.Errorf("got %v, want a difference for the additional annotation", diff)
 	}
 }
 
@@ -226,10 +226,10 @@ func TestCountEvents(t *testing.T) {
 		t.Error(diff)
 	}
 	clean := Counts{"Deployment/web": {1, 0}, "Pod of deployment-web": {1, 0}}
-	if diff := cmp.Diff([]string{"Deployment/web was created 1 and deleted 1 times, in a clean run 1 and 0"}, got.Diff(clean)); diff != "" {
+	if diff := cmp.Diff([]string{"Deployment/web: created 1 and deleted 1 times, want 1 and 0"}, got.Diff(clean)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := got.Diff(clean, got); len(diff) > 0 {
-		t.Errorf("as in one of the clean runs: %v", diff)
+		t.Errorf("got %v, want no difference to one of the clean runs", diff)
 	}
 }

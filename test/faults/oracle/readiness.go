@@ -13,8 +13,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// ReadinessViolations finds every moment at which an application said that it is ready with a spec that
-// it never was ready with.
+// ReadinessViolations returns every time at which an application reported Ready with a spec that was never ready.
 func ReadinessViolations(timeline Timeline) []string {
 	type specVersion struct {
 		uid        types.UID
@@ -45,13 +44,13 @@ func ReadinessViolations(timeline Timeline) []string {
 			continue
 		}
 		reported[p] = true
-		violations = append(violations, fmt.Sprintf("%s %s said at %s that it is ready with generation %d, and never was",
+		violations = append(violations, fmt.Sprintf("%s %s reported Ready at %s with generation %d, but was never ready",
 			app.object.GetKind(), app.object.GetName(), e.ResourceVersion, p.generation))
 	}
 	return violations
 }
 
-// isReady says whether everything of an application runs as its spec says.
+// isReady reports whether all components run as specified.
 func (t clusterState) isReady(app application) bool {
 	for _, p := range app.components {
 		if p.service != nil && !t.deploymentReady(app, p) || p.stateful != nil && !t.statefulSetReady(app, p) || p.job != nil && p.job.Schedule == "" && !t.jobSucceeded(app, p) {
@@ -75,7 +74,7 @@ func (t clusterState) deploymentReady(app application, p componentSpec) bool {
 		d.Status.UpdatedReplicas == replicas && d.Status.ReadyReplicas == replicas && d.Status.Replicas == replicas
 }
 
-// statefulSetReady says whether a component runs on volumes that are as large as the spec says.
+// statefulSetReady reports whether a component runs with volumes of the specified size.
 func (t clusterState) statefulSetReady(app application, p componentSpec) bool {
 	for _, o := range t {
 		if o.GetKind() != "StatefulSet" || !p.owns(o) || controllerOf(o).UID != app.object.GetUID() {
@@ -92,7 +91,7 @@ func (t clusterState) statefulSetReady(app application, p componentSpec) bool {
 				if claim == nil {
 					return false
 				}
-				// Pods that are played do not wait for their volume, as real ones do.
+				// Simulated pods do not wait for their volume, unlike real ones.
 				if capacity := fromUnstructured[corev1.PersistentVolumeClaim](claim).Status.Capacity[corev1.ResourceStorage]; !capacity.IsZero() && capacity.Cmp(volume.Size) < 0 {
 					return false
 				}
@@ -123,6 +122,6 @@ func (t clusterState) jobSucceeded(app application, p componentSpec) bool {
 func imageOf(pod corev1.PodSpec) string { return pod.Containers[0].Image }
 
 func encodeArgs(v []string) string {
-	content, _ := json.Marshal(v) // strings can be encoded
+	content, _ := json.Marshal(v) // strings can always be encoded
 	return string(content)
 }

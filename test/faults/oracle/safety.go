@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// SafetyViolations finds every write of the operator that it must never make, whatever it believes.
-// writes are all of its requests, in whichever namespace.
+// SafetyViolations returns every forbidden write of the operator. writes are its requests in all namespaces.
 func SafetyViolations(namespace string, timeline Timeline, writes audit.Events) []string {
 	m := &writeChecker{timeline: timeline, eventIndex: map[string]int{}}
 	for i, e := range timeline {
@@ -29,7 +28,7 @@ func SafetyViolations(namespace string, timeline Timeline, writes audit.Events) 
 			continue
 		}
 		if w.ObjectRef.Namespace != namespace {
-			m.addViolation(w, "is outside of the namespace "+namespace)
+			m.addViolation(w, "is outside of namespace "+namespace)
 			continue
 		}
 		m.check(w)
@@ -39,7 +38,7 @@ func SafetyViolations(namespace string, timeline Timeline, writes audit.Events) 
 
 type writeChecker struct {
 	timeline   Timeline
-	eventIndex map[string]int // kind, name and resourceVersion of an event: its place
+	eventIndex map[string]int // kind, name and resourceVersion of an event to its index
 	violations []string
 }
 
@@ -48,7 +47,7 @@ func (m *writeChecker) addViolation(w *audit.Event, problem string) {
 		w.StageTime.Format("15:04:05.000"), problem))
 }
 
-// writableKinds of what the operator may write, by resource. All others are violations.
+// writableKinds are the kinds that the operator is allowed to write, by resource. All others are violations.
 var writableKinds = map[string]string{
 	"deployments": "Deployment", "statefulsets": "StatefulSet", "services": "Service", "jobs": "Job", "cronjobs": "CronJob",
 	"controllerrevisions": "ControllerRevision", "configmaps": "ConfigMap", "poddisruptionbudgets": "PodDisruptionBudget",
@@ -67,7 +66,7 @@ func (m *writeChecker) check(w *audit.Event) {
 	case resource == "appservices" || resource == "appstacks":
 		m.checkApplication(w)
 	case kind == "":
-		m.addViolation(w, "is none of its business")
+		m.addViolation(w, "is not a resource of the operator")
 	case w.Verb == "delete":
 		m.checkDelete(w, kind)
 	default:
@@ -75,16 +74,15 @@ func (m *writeChecker) check(w *audit.Event) {
 	}
 }
 
-// checkApplication lets status and finalizers be written.
+// checkApplication allows writes of status and finalizers.
 func (m *writeChecker) checkApplication(w *audit.Event) {
 	if w.Verb == "patch" && (w.ObjectRef.Subresource == "status" || strings.Contains(string(w.RequestObject), "finalizers")) {
 		return
 	}
-	m.addViolation(w, "changes what belongs to the user")
+	m.addViolation(w, "changes fields that belong to the user")
 }
 
-// checkDelete wants every delete to name the object that was looked at, and that the spec,
-// as it is in truth at that moment, does not want.
+// checkDelete checks that a delete has a UID precondition and that the current spec does not contain the object.
 func (m *writeChecker) checkDelete(w *audit.Event, kind string) {
 	state, object, ok := m.deletedObject(w)
 	if !ok {
@@ -93,17 +91,17 @@ func (m *writeChecker) checkDelete(w *audit.Event, kind string) {
 	app, ok := state.applicationByUID(controllerOf(object).UID)
 	if !ok {
 		if app, ok = state.applicationByUID(ownerUID(object)); !ok {
-			return // what is left of an application that is gone
+			return // leftover of a deleted application
 		}
 	}
 	if app.object.GetDeletionTimestamp() != nil {
 		return
 	}
 	if kind == "StatefulSet" && orphansPods(w) {
-		return // its pods run on, and the next one takes them over
+		return // the new StatefulSet adopts its pods
 	}
 	if m.isDesired(app, kind, object) {
-		m.addViolation(w, "deletes what is wanted")
+		m.addViolation(w, "deletes an object that is in the spec")
 	}
 	switch kind {
 	case "Deployment", "StatefulSet":
@@ -113,22 +111,22 @@ func (m *writeChecker) checkDelete(w *audit.Event, kind string) {
 	}
 }
 
-// deletedObject returns what a delete took away, and the state just before; false is a violation.
+// deletedObject returns the deleted object and the state before; false is a violation.
 func (m *writeChecker) deletedObject(w *audit.Event) (clusterState, *unstructured.Unstructured, bool) {
 	var options metav1.DeleteOptions
 	if err := json.Unmarshal(w.RequestObject, &options); err != nil || options.Preconditions == nil || options.Preconditions.UID == nil {
-		m.addViolation(w, "deletes whatever has this name")
+		m.addViolation(w, "deletes without a UID precondition")
 		return nil, nil, false
 	}
 	i := slices.IndexFunc(m.timeline, func(e watcher.Event) bool { return e.UID == *options.Preconditions.UID && isDeletion(e) })
 	if i < 0 {
-		m.addViolation(w, "was accepted, and nothing was seen of it")
+		m.addViolation(w, "was accepted, but no event was observed")
 		return nil, nil, false
 	}
 	return m.timeline.stateBefore(i), m.timeline[i].Object, true
 }
 
-// checkConfigMapDelete wants files to stay for as long as a pod that may start again reads them.
+// checkConfigMapDelete checks that no pod template mounts the ConfigMap.
 func (m *writeChecker) checkConfigMapDelete(w *audit.Event, state clusterState, object *unstructured.Unstructured) {
 	for _, o := range state {
 		var pods corev1.PodSpec
@@ -143,30 +141,29 @@ func (m *writeChecker) checkConfigMapDelete(w *audit.Event, state clusterState, 
 		if o.GetDeletionTimestamp() == nil && slices.ContainsFunc(pods.Volumes, func(v corev1.Volume) bool {
 			return v.ConfigMap != nil && v.ConfigMap.Name == object.GetName()
 		}) {
-			m.addViolation(w, fmt.Sprintf("deletes files that %s %s reads", o.GetKind(), o.GetName()))
+			m.addViolation(w, fmt.Sprintf("deletes a ConfigMap that %s %s mounts", o.GetKind(), o.GetName()))
 		}
 	}
 }
 
-// checkPrune wants what left the spec to stay until what took its place serves, and until
-// nothing that runs needs it.
+// checkPrune checks that the replacement of a removed component is ready and that no running component depends on it.
 func (m *writeChecker) checkPrune(w *audit.Event, app application, state clusterState, object *unstructured.Unstructured) {
 	component := object.GetLabels()[appsapi.LabelComponent]
 	for _, p := range app.components {
 		if p.renamedFrom == component && p.service != nil && !state.deploymentReady(app, p) {
-			m.addViolation(w, fmt.Sprintf("deletes %s before %s, which takes its place, is ready", component, p.component))
+			m.addViolation(w, fmt.Sprintf("deletes %s before its replacement %s is ready", component, p.component))
 		}
 	}
 	for _, o := range state {
-		dependencies := strings.Split(o.GetAnnotations()[appsapi.AnnotationDependsOn], ",")
+		dependencies := strings.Split(o.GetAnnotations()[appsapi.DefaultKeys.DependsOn], ",")
 		if (o.GetKind() == "Deployment" || o.GetKind() == "StatefulSet") && o.GetUID() != object.GetUID() && o.GetDeletionTimestamp() == nil && slices.Contains(dependencies, component) {
-			m.addViolation(w, fmt.Sprintf("deletes %s, which the pods of %s need", component, o.GetName()))
+			m.addViolation(w, fmt.Sprintf("deletes %s, but %s still depends on it", component, o.GetName()))
 		}
 	}
 }
 
-// isDesired says whether the spec asks for a child. A job is wanted for as long as its own
-// part of the spec is what it was when the job was made.
+// isDesired reports whether the spec contains a child. A job is desired as long as its part of the spec has not changed
+// since it was created.
 func (m *writeChecker) isDesired(app application, kind string, child *unstructured.Unstructured) bool {
 	for _, p := range app.components {
 		switch server := p.server(); {
@@ -191,7 +188,7 @@ func (m *writeChecker) jobSpecUnchanged(app application, p componentSpec, child 
 	}
 	for _, q := range original.components {
 		if q.component == p.component && q.job != nil {
-			a, _ := json.Marshal(q.job) // our own types can be encoded
+			a, _ := json.Marshal(q.job) // own types can always be encoded
 			b, _ := json.Marshal(p.job)
 			return string(a) == string(b)
 		}
@@ -199,28 +196,28 @@ func (m *writeChecker) jobSpecUnchanged(app application, p componentSpec, child 
 	return true
 }
 
-// checkChild looks at what a create or a change has made of a child.
+// checkChild checks the result of a create or an update.
 func (m *writeChecker) checkChild(w *audit.Event, kind string) {
 	var after unstructured.Unstructured
 	if err := json.Unmarshal(w.ResponseObject, &after.Object); err != nil {
-		m.addViolation(w, "has an answer that cannot be read: "+err.Error())
+		m.addViolation(w, "has an invalid response: "+err.Error())
 		return
 	}
 	i, seen := m.eventIndex[kind+after.GetName()+"@"+after.GetResourceVersion()]
 	if !seen {
-		return // it changed nothing
+		return // no change
 	}
 	state := m.timeline.stateBefore(i)
 	before := state[objectKey(kind, after.GetName())]
 	app, ok := state.applicationByUID(controllerOf(&after).UID)
 	switch {
 	case !ok:
-		m.addViolation(w, "writes a child of nobody")
+		m.addViolation(w, "writes an object without a controlling application")
 		return
 	case before == nil && app.object.GetDeletionTimestamp() != nil:
-		m.addViolation(w, "creates a child of what is being deleted")
+		m.addViolation(w, "creates a child of an application that is being deleted")
 	case before != nil && !isOwnedBy(app, before):
-		m.addViolation(w, "takes what is not its own")
+		m.addViolation(w, "takes over an object of another owner")
 	}
 	switch kind {
 	case "Deployment":
@@ -230,21 +227,20 @@ func (m *writeChecker) checkChild(w *audit.Event, kind string) {
 	}
 }
 
-// isOwnedBy says whether a child was this application's, or was handed over.
+// isOwnedBy reports whether a child belonged to the application or was handed over.
 func isOwnedBy(app application, child *unstructured.Unstructured) bool {
 	uid := app.object.GetUID()
 	controller := controllerOf(child).UID
-	return controller == uid || controller == "" && ownerUID(child) == uid || child.GetAnnotations()[appsapi.AnnotationAdopt] == "true"
+	return controller == uid || controller == "" && ownerUID(child) == uid || child.GetAnnotations()[appsapi.DefaultKeys.Adopt] == "true"
 }
 
-// workload is what a Deployment or StatefulSet makes.
+// workload is the relevant spec of a Deployment or StatefulSet.
 type workload struct {
 	template corev1.PodTemplateSpec
 	replicas int32
 }
 
-// checkDeployment wants a Deployment to be what the spec, as it is in truth at that moment,
-// says.
+// checkDeployment checks a Deployment against the current spec.
 func (m *writeChecker) checkDeployment(w *audit.Event, app application, before, after *unstructured.Unstructured) {
 	d := fromUnstructured[appsv1.Deployment](after)
 	var old *workload
@@ -259,12 +255,11 @@ func (m *writeChecker) checkDeployment(w *audit.Event, app application, before, 
 		}
 	}
 	if before == nil {
-		m.addViolation(w, "creates what nobody wants")
+		m.addViolation(w, "creates an object that is not in the spec")
 	}
 }
 
-// checkWorkload wants an image or a number of replicas to change only to what the spec
-// says.
+// checkWorkload checks that image and replicas change only to the values of the spec.
 func (m *writeChecker) checkWorkload(w *audit.Event, image string, replicas *int32, before *workload, after workload) {
 	made := imageOf(after.template.Spec)
 	if made != image && (before == nil || imageOf(before.template.Spec) != made) {

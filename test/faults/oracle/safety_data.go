@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
 )
 
-// checkClaim lets labels, annotations and the size of a claim be written, and those be
-// deleted that nobody uses and that were asked to go.
+// checkClaim allows changes of labels, annotations and size, and requested deletions of unused claims.
 func (m *writeChecker) checkClaim(w *audit.Event) {
 	switch w.Verb {
 	case "patch":
@@ -24,18 +23,16 @@ func (m *writeChecker) checkClaim(w *audit.Event) {
 	case "delete":
 		m.checkDataDelete(w)
 	default:
-		m.addViolation(w, "makes or replaces a claim, which only a StatefulSet does")
+		m.addViolation(w, "creates or replaces a claim, which only a StatefulSet is allowed to do")
 	}
 }
 
-// accountKeys are the keys of credentials that may be changed: what they become is judged by what becomes of
-// data.
+// accountKeys are the keys of credentials that the operator changes; DataViolations checks their values.
 var accountKeys = []string{
 	"root-password", "root-password-hash", "pending-root-password", "password", "password-hash", "pending-password",
 }
 
-// checkSecret lets credentials be made, and the key of the operator itself, passwords be replaced, and those be told
-// who use them.
+// checkSecret allows the operator to create credentials and its own key, to replace passwords and to write bindings.
 func (m *writeChecker) checkSecret(w *audit.Event) {
 	switch w.Verb {
 	case "create":
@@ -48,32 +45,32 @@ func (m *writeChecker) checkSecret(w *audit.Event) {
 	case "delete":
 		m.checkDataDelete(w)
 	default:
-		m.addViolation(w, "touches a Secret")
+		m.addViolation(w, "writes a Secret with an unexpected verb")
 	}
 }
 
-// checkBinding wants what tells others how to get in to be of a set that is there.
+// checkBinding checks that a binding belongs to an existing StatefulSet.
 func (m *writeChecker) checkBinding(w *audit.Event) {
 	var after unstructured.Unstructured
 	if err := json.Unmarshal(w.ResponseObject, &after.Object); err != nil {
-		m.addViolation(w, "has an answer that cannot be read: "+err.Error())
+		m.addViolation(w, "has an invalid response: "+err.Error())
 		return
 	}
 	i, seen := m.eventIndex["Secret"+after.GetName()+"@"+after.GetResourceVersion()]
 	if !seen {
-		return // it changed nothing
+		return // no change
 	}
 	set := m.timeline.stateBefore(i)[objectKey("StatefulSet", strings.TrimSuffix(after.GetName(), "-binding"))]
 	if set == nil || len(after.GetOwnerReferences()) != 1 || after.GetOwnerReferences()[0].UID != set.GetUID() {
-		m.addViolation(w, "tells how to get into what is not there")
+		m.addViolation(w, "writes a binding of a StatefulSet that does not exist")
 	}
 }
 
-// checkPatch wants a patch to be about metadata, and these fields of another part, alone.
+// checkPatch checks that a patch changes only metadata and the allowed fields of a section.
 func (m *writeChecker) checkPatch(w *audit.Event, section string, allowed ...string) {
 	var patch map[string]map[string]any
 	if err := json.Unmarshal(w.RequestObject, &patch); err != nil {
-		m.addViolation(w, "has a body that is no patch of data: "+err.Error())
+		m.addViolation(w, "has an invalid patch: "+err.Error())
 		return
 	}
 	metadata := []string{"labels", "annotations", "uid", "resourceVersion"}
@@ -82,48 +79,46 @@ func (m *writeChecker) checkPatch(w *audit.Event, section string, allowed ...str
 			if patchedSection == "metadata" && slices.Contains(metadata, field) || patchedSection == section && slices.Contains(allowed, field) {
 				continue
 			}
-			m.addViolation(w, fmt.Sprintf("changes %s.%s of what belongs to the user", patchedSection, field))
+			m.addViolation(w, fmt.Sprintf("changes %s.%s, which belongs to the user", patchedSection, field))
 		}
 	}
 	if patch["metadata"]["uid"] == nil && patch["metadata"]["resourceVersion"] == nil {
-		m.addViolation(w, "changes whatever has this name")
+		m.addViolation(w, "patches without a UID precondition")
 	}
 }
 
-// checkDataDelete wants the application, as it is in truth at that moment, to have asked for it,
-// and nothing to use what goes.
+// checkDataDelete checks that the application requested the deletion and that nothing uses the data.
 func (m *writeChecker) checkDataDelete(w *audit.Event) {
 	state, object, ok := m.deletedObject(w)
 	if !ok {
 		return
 	}
 	if reason := state.retentionReason(object); reason != "" {
-		m.addViolation(w, "deletes data, and "+reason)
+		m.addViolation(w, "deletes data, but "+reason)
 	}
-	workload := object.GetLabels()[appsapi.LabelWorkload]
+	workload := object.GetLabels()[appsapi.DefaultKeys.Workload]
 	if workload == "" {
-		m.addViolation(w, "deletes what is no data of anybody")
+		m.addViolation(w, "deletes a claim or Secret without a workload")
 	}
 	if state.hasObject("StatefulSet", workload) {
-		m.addViolation(w, "deletes data whose set is there")
+		m.addViolation(w, "deletes data while its StatefulSet exists")
 	}
 	if pod := state.podMounting(object.GetName()); object.GetKind() == "PersistentVolumeClaim" && pod != "" {
-		m.addViolation(w, fmt.Sprintf("deletes the data that pod %s has", pod))
+		m.addViolation(w, fmt.Sprintf("deletes data that pod %s mounts", pod))
 	}
 	if object.GetKind() == "Secret" && state.hasClaim(workload) {
-		m.addViolation(w, "deletes the password to data that is there")
+		m.addViolation(w, "deletes the password of existing data")
 	}
 }
 
-// orphansPods says whether a delete leaves the pods running.
+// orphansPods reports whether a delete keeps the pods.
 func orphansPods(w *audit.Event) bool {
 	var options metav1.DeleteOptions
 	return json.Unmarshal(w.RequestObject, &options) == nil && options.PropagationPolicy != nil &&
 		*options.PropagationPolicy == metav1.DeletePropagationOrphan
 }
 
-// checkStatefulSet wants the same of a set as of a Deployment, and that nothing of what it makes
-// goes with it.
+// checkStatefulSet checks a StatefulSet against the current spec, and that it does not delete its claims.
 func (m *writeChecker) checkStatefulSet(w *audit.Event, app application, before, after *unstructured.Unstructured) {
 	s := fromUnstructured[appsv1.StatefulSet](after)
 	made := workload{template: s.Spec.Template, replicas: *s.Spec.Replicas}
@@ -134,7 +129,7 @@ func (m *writeChecker) checkStatefulSet(w *audit.Event, app application, before,
 	}
 	policy := s.Spec.PersistentVolumeClaimRetentionPolicy
 	if policy != nil && (policy.WhenDeleted != appsv1.RetainPersistentVolumeClaimRetentionPolicyType || policy.WhenScaled != appsv1.RetainPersistentVolumeClaimRetentionPolicyType) {
-		m.addViolation(w, "lets Kubernetes delete claims")
+		m.addViolation(w, "allows Kubernetes to delete claims")
 	}
 	for _, p := range app.components {
 		if p.stateful != nil && p.owns(after) {
@@ -143,6 +138,6 @@ func (m *writeChecker) checkStatefulSet(w *audit.Event, app application, before,
 		}
 	}
 	if before == nil {
-		m.addViolation(w, "creates what nobody wants")
+		m.addViolation(w, "creates an object that is not in the spec")
 	}
 }

@@ -1,8 +1,7 @@
-// Package oracle judges what an operator did, from what an independent watch saw and from
-// the audit log of the API server. It knows the API of Holdfast and nothing of how the
-// operator works.
+// Package oracle checks the actions of an operator with an independent watch and the audit log of the API server. It
+// knows the Holdfast API, but not the implementation of the operator.
 //
-// Safety rule: an oracle that cannot decide says that something is wrong.
+// Safety rule: an oracle that cannot decide reports a violation.
 package oracle
 
 import (
@@ -17,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Snapshot is what there is in a namespace: by the name of each object its fields, each as a
-// path and a value. Names that are drawn by chance are replaced by what they stand for.
+// Snapshot maps the objects of a namespace to their fields, each a path and a value. Generated names are replaced by
+// stable ones.
 type Snapshot map[string]map[string]string
 
-// NewSnapshot reads objects of one namespace.
+// NewSnapshot converts the objects of one namespace.
 func NewSnapshot(namespace string, objects []*unstructured.Unstructured) Snapshot {
 	names := stableNames(objects)
 	replace := []string{namespace, "$NS"}
@@ -37,7 +36,7 @@ func NewSnapshot(namespace string, objects []*unstructured.Unstructured) Snapsho
 		fields := map[string]string{}
 		flatten("", normalize(o), func(path, value string) {
 			if _, err := time.Parse(time.RFC3339, value); err == nil {
-				value = "$TIME" // of two runs it may be the same by chance
+				value = "$TIME" // may be equal in two runs by chance
 			}
 			fields[known.Replace(path)] = known.Replace(value)
 		})
@@ -46,15 +45,14 @@ func NewSnapshot(namespace string, objects []*unstructured.Unstructured) Snapsho
 	return state
 }
 
-// isGeneratedByKubernetes says that something is made by Kubernetes alone, at moments of its own: a
-// ConfigMap that everybody has, and the books of a StatefulSet, which its controller may write
-// once more while the set is going.
+// isGeneratedByKubernetes reports whether Kubernetes creates an object at an unpredictable time: the root CA ConfigMap,
+// and ControllerRevisions of a StatefulSet, which its controller may write once more during deletion.
 func isGeneratedByKubernetes(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt" ||
 		o.GetKind() == "ControllerRevision" && o.GetLabels()["controller.kubernetes.io/hash"] != ""
 }
 
-// normalize drops the times of the books and gives their entries names.
+// normalize drops the timestamps of managedFields and keys its entries by manager.
 func normalize(o *unstructured.Unstructured) map[string]any {
 	content := maps.Clone(o.Object)
 	metadata := maps.Clone(content["metadata"].(map[string]any))
@@ -82,14 +80,14 @@ func normalize(o *unstructured.Unstructured) map[string]any {
 	return content
 }
 
-// isVolumeControllerWrite says that somebody wrote to a claim who asks for a volume for it, unless that is
-// there already: it depends on who is faster.
+// isVolumeControllerWrite reports whether an entry is from the volume controller. Whether it writes a claim depends on a
+// race.
 func isVolumeControllerWrite(o *unstructured.Unstructured, manager string) bool {
 	return o.GetKind() == "PersistentVolumeClaim" && manager == "kube-controller-manager"
 }
 
-// comparableFields are the fields of an entry. That a claim has annotations at all is booked on whoever wrote
-// the first, which again depends on who is faster.
+// comparableFields returns the fields of an entry, without the ownership of the annotations map, which depends on which
+// manager writes the first annotation.
 func comparableFields(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry) string {
 	raw := entry.FieldsV1.GetRawString()
 	if o.GetKind() == "PersistentVolumeClaim" {
@@ -113,13 +111,13 @@ func flatten(path string, value any, leaf func(path, value string)) {
 	default:
 		text, err := json.Marshal(v)
 		if err != nil {
-			panic(err) // it came from JSON
+			panic(err) // decoded from JSON
 		}
 		leaf(path, string(text))
 	}
 }
 
-// elementName names a condition by its type, anything else by its place.
+// elementName names a condition by its type, any other element by its index.
 func elementName(i int, child any) string {
 	if m, ok := child.(map[string]any); ok && m["status"] != nil {
 		if t, ok := m["type"].(string); ok {
@@ -129,17 +127,17 @@ func elementName(i int, child any) string {
 	return fmt.Sprint(i)
 }
 
-// Reference is what clean runs have in common.
+// Reference is the common state of clean runs.
 type Reference struct {
 	states []Snapshot
-	// mask has the fields, by kind and path, that differ between clean runs.
+	// mask contains the fields, by kind and path, that differ between clean runs.
 	mask map[string]bool
 }
 
-// What counts or names every object: it differs by nature, also where by chance it did not.
+// alwaysMasked are fields that differ between runs even if they are equal by chance.
 var alwaysMasked = []string{".metadata.resourceVersion", ".metadata.uid"}
 
-// Learn compares clean runs. They must agree on which objects there are.
+// Learn compares clean runs. They must have the same objects.
 func Learn(states ...Snapshot) (Reference, error) {
 	r := Reference{states: states, mask: map[string]bool{}}
 	for name := range states[0] {
@@ -162,11 +160,11 @@ func Learn(states ...Snapshot) (Reference, error) {
 	return r, nil
 }
 
-// Masked are the fields that are not compared, by kind and path.
+// Masked returns the fields that are not compared, by kind and path.
 func (r Reference) Masked() []string { return slices.Sorted(maps.Keys(r.mask)) }
 
-// ShareMasks makes references of several moments share what they do not compare: what differs at
-// one moment may differ at all, and so may these fields, by kind and path.
+// ShareMasks masks in all references the fields that one of them masks, and these fields by kind and path: a field that
+// differs at one point can differ at any.
 func ShareMasks(references []Reference, fields ...string) {
 	all := map[string]bool{}
 	for _, f := range fields {
@@ -180,7 +178,7 @@ func ShareMasks(references []Reference, fields ...string) {
 	}
 }
 
-// Diff says in lines how a state differs from the reference.
+// Diff returns the differences to the reference.
 func (r Reference) Diff(got Snapshot) []string {
 	want := r.states[0]
 	var lines []string
@@ -193,7 +191,7 @@ func (r Reference) Diff(got Snapshot) []string {
 		default:
 			for path := range unionKeys(want[name], got[name]) {
 				if a, b := want[name][path], got[name][path]; a != b && !r.mask[kindOf(name)+path] {
-					lines = append(lines, fmt.Sprintf("%s%s is %q, in a clean run %q", name, path, b, a))
+					lines = append(lines, fmt.Sprintf("%s%s is %q, want %q", name, path, b, a))
 				}
 			}
 		}

@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stableNames gives every object a name that is the same in every run. A ReplicaSet is called
-// after its Deployment and the revision, a revision after its application, a pod after what made it and its place among its
-// equals.
+// stableNames gives every object a name that is equal in every run: a ReplicaSet is named after its Deployment and
+// revision, a revision after its application, a pod after its owner and its index.
 func stableNames(objects []*unstructured.Unstructured) map[types.UID]string {
 	names := map[types.UID]string{}
 	pods := map[string][]*unstructured.Unstructured{}
@@ -38,7 +37,7 @@ func stableNames(objects []*unstructured.Unstructured) map[types.UID]string {
 	return names
 }
 
-// stableName is the name of an object without what was drawn by chance.
+// stableName returns the name of an object without its generated part.
 func stableName(o *unstructured.Unstructured) string {
 	switch o.GetKind() {
 	case "ReplicaSet":

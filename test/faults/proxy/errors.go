@@ -10,10 +10,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// injectedMessage is in every answer that the proxy invents.
-const injectedMessage = "played by the fault proxy"
+// injectedMessage is the message of all injected errors.
+const injectedMessage = "injected by the fault proxy"
 
-// writeError sends an error as an API server words it.
+// writeError sends an error in the format of the API server.
 func writeError(w http.ResponseWriter, code int, info *request.RequestInfo) {
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	var err *apierrors.StatusError
@@ -40,11 +40,11 @@ func writeError(w http.ResponseWriter, code int, info *request.RequestInfo) {
 	status.Code = int32(code)
 	content, encodeErr := json.Marshal(status)
 	if encodeErr != nil {
-		panic(encodeErr) // a Status is always JSON
+		panic(encodeErr) // a Status can always be encoded
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(content) // a reader that is gone needs nothing
+	_, _ = w.Write(content) // the client may have disconnected
 }
 
 type injectedError struct{}

@@ -1,9 +1,7 @@
-// Package proxy stands between an operator and a real API server. It numbers what the
-// operator writes and can make any of these writes go wrong, in every way in which a
-// network, an API server or a crash can; and it can show the operator the past.
+// Package proxy is a fault-injecting proxy between an operator and a real API server. It numbers the writes of the
+// operator and can make any of them fail as a network, an API server or a crash would. It can also serve stale state.
 //
-// Safety rule: what is not told to go wrong is passed on unchanged, so a run without
-// faults is a run without a proxy.
+// Safety rule: requests without an injected fault are forwarded unchanged.
 package proxy
 
 import (
@@ -24,22 +22,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Write is a request that could change something.
+// Write is a mutating request.
 type Write struct {
-	// Sequence counts the writes since the proxy was armed, from 1.
+	// Sequence is the number of the write since faults were injected, starting at 1.
 	Sequence int
-	// Verb is apply, patch, update, create or delete.
-	Verb string
-	// Resource is named as kubectl does, "deployments.apps", "appstacks.apps.holdfast.dev/status".
+	Verb     string
+	// Resource is the resource as kubectl names it, for example "deployments.apps" or
+	// "appstacks.apps.holdfast.dev/status".
 	Resource string
-	// Name is empty for a create, which says it in its body only, and for what has another
-	// name in every run.
+	// Name is empty for a create, whose name is only in the body, and for objects with generated names.
 	Name string
-	// Occurrence counts the writes of this verb to this object since the proxy was armed, from 1.
+	// Occurrence is the number of this verb for this object since faults were injected, starting at 1.
 	Occurrence int
 }
 
-// String names a write so that another run finds the same: "apply:deployments.apps/web:2".
+// String names a write so that it matches in another run: "apply:deployments.apps/web:2".
 func (w Write) String() string {
 	object := w.Resource
 	if w.Name != "" {
@@ -48,26 +45,25 @@ func (w Write) String() string {
 	return fmt.Sprintf("%s:%s:%d", w.Verb, object, w.Occurrence)
 }
 
-// Fault is what goes wrong with one write. Its functions are called in this order; the zero
-// value lets the write pass.
+// Fault is the fault of one write. Its functions are called in this order; the zero value forwards the write.
 type Fault struct {
 	// BeforeForward is called before the write is forwarded.
 	BeforeForward func()
-	// SkipForward writes are not forwarded.
+	// SkipForward drops the write.
 	SkipForward bool
-	// AfterForward is called when the API server has answered and the operator has not heard.
+	// AfterForward is called after the API server responded, before the operator gets the response.
 	AfterForward func()
-	// Code is answered instead of what the API server says; 0 for the truth.
+	// Code replaces the status code of the response; 0 keeps it.
 	Code int
-	// Reset ends the connection instead of an answer.
+	// Reset closes the connection instead of a response.
 	Reset bool
-	// AfterResponse is called when the operator has its answer.
+	// AfterResponse is called after the operator got the response.
 	AfterResponse func()
 }
 
-// Proxy is a proxy for one operator.
+// Proxy is the proxy of one operator.
 type Proxy struct {
-	// Config is how the operator reaches the API server through the proxy.
+	// Config connects to the API server through the proxy.
 	Config *rest.Config
 
 	upstream           *url.URL
@@ -83,7 +79,7 @@ type Proxy struct {
 	faultFor    func(Write) *Fault
 }
 
-// Start starts a proxy in front of the API server that cfg leads to, as the user of cfg.
+// Start starts a proxy to the API server of cfg, with the credentials of cfg.
 func Start(cfg *rest.Config) (*Proxy, error) {
 	upstream, err := url.Parse(cfg.Host)
 	if err != nil {
@@ -104,14 +100,14 @@ func Start(cfg *rest.Config) (*Proxy, error) {
 	}
 	p.InjectFaults(nil)
 	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	go func() { _ = p.server.Serve(listener) }() // ends with Stop
+	go func() { _ = p.server.Serve(listener) }() // until Stop
 	return p, nil
 }
 
-// Stop ends the proxy and everything that goes through it.
+// Stop stops the proxy and closes all connections.
 func (p *Proxy) Stop() error { return p.server.Close() }
 
-// InjectFaults starts to count anew and lets strike choose what goes wrong with each write.
+// InjectFaults resets the counters and calls faultFor for each write.
 func (p *Proxy) InjectFaults(faultFor func(Write) *Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,14 +149,14 @@ func resourceOf(info *request.RequestInfo) string {
 	return name
 }
 
-// recordWrite gives a write its number and asks what becomes of it.
+// recordWrite numbers a write and returns its fault.
 func (p *Proxy) recordWrite(r *http.Request, info *request.RequestInfo) *Fault {
 	w := Write{Verb: info.Verb, Resource: resourceOf(info), Name: info.Name}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch") {
 		w.Verb = "apply"
 	}
 	if info.Resource == "events" || info.Resource == "controllerrevisions" {
-		w.Name = "" // made of a time or a UID: another one in every run
+		w.Name = "" // a generated name, which differs in every run
 	}
 	p.mu.Lock()
 	p.writeCount++
@@ -178,7 +174,7 @@ func (p *Proxy) recordWrite(r *http.Request, info *request.RequestInfo) *Fault {
 }
 
 func (p *Proxy) serveWrite(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
-	// A write that has reached the wire is carried out, whatever becomes of its sender.
+	// Read the whole body: a sent write is executed even if the client disconnects.
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -204,7 +200,7 @@ func (p *Proxy) serveWrite(w http.ResponseWriter, r *http.Request, info *request
 		copyResponse(w, response)
 	}
 	if f.AfterResponse != nil {
-		_ = http.NewResponseController(w).Flush() // a sender that is gone has no answer
+		_ = http.NewResponseController(w).Flush() // the client may have disconnected
 		f.AfterResponse()
 	}
 }
@@ -215,7 +211,7 @@ func callIfSet(f func()) {
 	}
 }
 
-// passThrough sends a request on and its answer back.
+// passThrough forwards a request and its response.
 func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request) {
 	response, err := p.forward(r)
 	if err != nil {
@@ -239,7 +235,7 @@ func (p *Proxy) forward(r *http.Request) (*http.Response, error) {
 
 func copyResponse(w http.ResponseWriter, response *http.Response) {
 	copyHeader(w, response)
-	_, _ = io.Copy(w, response.Body) // a reader that is gone needs nothing
+	_, _ = io.Copy(w, response.Body) // the client may have disconnected
 }
 
 func copyHeader(w http.ResponseWriter, response *http.Response) {

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
-// TestProxyAgainstAPIServer shows on a real API server that what the proxy plays is what a client meets.
+// TestProxyAgainstAPIServer checks the faults of the proxy with a real API server.
 func TestProxyAgainstAPIServer(t *testing.T) {
 	plane := testutil.ControlPlane(t, controlplane.Options{NoControllerManager: true,
 		ExtraArgs: map[string][]string{"kube-apiserver": {"--etcd-compaction-interval=0"}}})
@@ -55,7 +55,7 @@ func (s *proxyFixture) configMap(name, color string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}, Data: map[string]string{"color": color}}
 }
 
-// upsert writes through the proxy, or past it, and returns the resourceVersion.
+// upsert writes through the proxy or directly, and returns the resourceVersion.
 func (s *proxyFixture) upsert(ctx context.Context, clientset kubernetes.Interface, name, color string) (uint64, error) {
 	m, err := clientset.CoreV1().ConfigMaps(s.ns).Create(ctx, s.configMap(name, color), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -93,16 +93,16 @@ func (s *proxyFixture) returnsFaults(t *testing.T) {
 		wantError  func(error) bool
 		wantExists bool
 	}{
-		"409 not applied":  {Fault{SkipForward: true, Code: 409}, apierrors.IsConflict, false},
-		"403":              {Fault{SkipForward: true, Code: 403}, apierrors.IsForbidden, false},
-		"422":              {Fault{SkipForward: true, Code: 422}, apierrors.IsInvalid, false},
-		"500":              {Fault{SkipForward: true, Code: 500}, apierrors.IsInternalError, false},
-		"504 applied":      {Fault{Code: 504}, apierrors.IsTimeout, true},
-		"504 not applied":  {Fault{SkipForward: true, Code: 504}, apierrors.IsTimeout, false},
-		"reset":            {Fault{SkipForward: true, Reset: true}, isNotAPIStatus, false},
-		"reset, applied":   {Fault{Reset: true}, isNotAPIStatus, true},
-		"nothing wrong":    {Fault{}, func(err error) bool { return err == nil }, true},
-		"429, once; again": {Fault{SkipForward: true, Code: 429}, func(err error) bool { return err == nil }, true}, // client-go tries again by itself
+		"409 not applied":        {Fault{SkipForward: true, Code: 409}, apierrors.IsConflict, false},
+		"403":                    {Fault{SkipForward: true, Code: 403}, apierrors.IsForbidden, false},
+		"422":                    {Fault{SkipForward: true, Code: 422}, apierrors.IsInvalid, false},
+		"500":                    {Fault{SkipForward: true, Code: 500}, apierrors.IsInternalError, false},
+		"504 applied":            {Fault{Code: 504}, apierrors.IsTimeout, true},
+		"504 not applied":        {Fault{SkipForward: true, Code: 504}, apierrors.IsTimeout, false},
+		"reset":                  {Fault{SkipForward: true, Reset: true}, isNotAPIStatus, false},
+		"reset, applied":         {Fault{Reset: true}, isNotAPIStatus, true},
+		"no fault":               {Fault{}, func(err error) bool { return err == nil }, true},
+		"429 once, then retried": {Fault{SkipForward: true, Code: 429}, func(err error) bool { return err == nil }, true}, // client-go retries automatically
 	}
 	i := 0
 	for name, tc := range tests {
@@ -117,7 +117,7 @@ func (s *proxyFixture) returnsFaults(t *testing.T) {
 		_, err := s.proxiedClient.CoreV1().ConfigMaps(s.ns).Create(ctx, s.configMap(object, "red"), metav1.CreateOptions{})
 		s.Expect(tc.wantError(err)).To(BeTrue(), "%s: %v", name, err)
 		_, err = s.directClient.CoreV1().ConfigMaps(s.ns).Get(ctx, object, metav1.GetOptions{})
-		s.Expect(err == nil).To(Equal(tc.wantExists), "%s: is it there? %v", name, err)
+		s.Expect(err == nil).To(Equal(tc.wantExists), "%s: %v", name, err)
 	}
 }
 
@@ -125,7 +125,7 @@ func isNotAPIStatus(err error) bool {
 	return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown
 }
 
-// callsHooksInOrder shows when each function of a fault is called, by what is in the API server then.
+// callsHooksInOrder checks the state of the API server at each hook of a fault.
 func (s *proxyFixture) callsHooksInOrder(t *testing.T) {
 	ctx := t.Context()
 	exists := func() bool {
@@ -136,7 +136,7 @@ func (s *proxyFixture) callsHooksInOrder(t *testing.T) {
 	type observation struct{ exists, answered bool }
 	var before, forwarded, after observation
 	observe := func() observation {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // a hook that is called too early would be called now
 		return observation{exists(), len(answered) == 1}
 	}
 	done := make(chan struct{})
@@ -150,7 +150,7 @@ func (s *proxyFixture) callsHooksInOrder(t *testing.T) {
 	s.Expect([]observation{before, forwarded, after}).To(Equal([]observation{{}, {exists: true}, {exists: true, answered: true}}))
 }
 
-// startInformer follows the ConfigMaps of the namespace through the proxy.
+// startInformer watches the ConfigMaps of the namespace through the proxy.
 func (s *proxyFixture) startInformer(ctx context.Context) func(name string) string {
 	factory := informers.NewSharedInformerFactoryWithOptions(s.proxiedClient, 0, informers.WithNamespace(s.ns))
 	lister := factory.Core().V1().ConfigMaps().Lister().ConfigMaps(s.ns)
@@ -188,25 +188,25 @@ func (s *proxyFixture) controlsWatches(t *testing.T) {
 
 	s.HoldEvents(Only("secrets"))
 	s.writeDirectly(t, "w", "blue")
-	s.Eventually(color).WithArguments("w").Should(Equal("blue"), "another kind is held back")
+	s.Eventually(color).WithArguments("w").Should(Equal("blue"), "only another kind is held back")
 	s.ReleaseEvents()
 
 	s.DelayEvents(600 * time.Millisecond)
 	s.writeDirectly(t, "w", "black")
-	s.Consistently(color, "300ms").WithArguments("w").Should(Equal("blue"), "late")
+	s.Consistently(color, "300ms").WithArguments("w").Should(Equal("blue"), "delayed")
 	s.Eventually(color, "3s").WithArguments("w").Should(Equal("black"))
 	s.DelayEvents(0)
 
 	s.Expect(s.CloseWatches(nil)).To(Equal(1))
 	s.writeDirectly(t, "w", "white")
-	s.Eventually(color, "5s").WithArguments("w").Should(Equal("white"), "cut, and watched again")
+	s.Eventually(color, "5s").WithArguments("w").Should(Equal("white"), "closed, then watched again")
 
 	s.HoldEvents(nil)
 	s.writeDirectly(t, "lost", "red")
 	s.Expect(s.directClient.CoreV1().ConfigMaps(s.ns).Delete(t.Context(), "w", metav1.DeleteOptions{})).To(Succeed())
 	s.Expect(s.ExpireWatches(nil)).To(Equal(1))
 	s.ReleaseEvents()
-	s.Eventually(color, "10s").WithArguments("w").Should(Equal("none"), "the deletion is found by a list")
+	s.Eventually(color, "10s").WithArguments("w").Should(Equal("none"), "a list detects the deletion")
 	s.Expect(color("lost")).To(Equal("red"))
 }
 
@@ -217,14 +217,14 @@ func (s *proxyFixture) servesStaleState(t *testing.T) {
 	s.Eventually(runningInformer).WithArguments("p").Should(Equal("blue"))
 
 	s.ServeStale(old, nil)
-	s.Eventually(runningInformer, "10s").WithArguments("p").Should(Equal("green"), "one that runs goes back")
+	s.Eventually(runningInformer, "10s").WithArguments("p").Should(Equal("green"), "a running informer goes back")
 	newInformer := s.startInformer(t.Context())
-	s.Expect(newInformer("p")).To(Equal("green"), "one that starts begins there")
+	s.Expect(newInformer("p")).To(Equal("green"), "a new informer starts there")
 	s.writeDirectly(t, "p", "black")
 	s.Consistently(newInformer, "300ms").WithArguments("p").Should(Equal("green"))
 	m, err := s.proxiedClient.CoreV1().ConfigMaps(s.ns).Get(t.Context(), "p", metav1.GetOptions{})
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(m.Data["color"]).To(Equal("black"), "a read of one object is the truth")
+	s.Expect(m.Data["color"]).To(Equal("black"), "reads of single objects are current")
 
 	s.ServeLive()
 	for _, color := range []func(string) string{runningInformer, newInformer} {
@@ -239,12 +239,12 @@ func TestResourceFilter(t *testing.T) {
 		}
 	}
 	if !ResourceFilter(nil).matches("anything") || slices.Contains([]bool{true}, Only().matches("pods")) {
-		t.Error("nil is everything, nothing is nothing")
+		t.Error("nil must match all resources, an empty filter none")
 	}
 }
 
-// TestClosedWatchDeliversNoHeldEvents shows that what was held back when a watch was cut is never seen, even
-// if holding ends in the same moment.
+// TestClosedWatchDeliversNoHeldEvents checks that events held back by a closed watch are never delivered, even if they
+// are released at the same time.
 func TestClosedWatchDeliversNoHeldEvents(t *testing.T) {
 	for range 20_000 {
 		p := &Proxy{}
@@ -256,7 +256,7 @@ func TestClosedWatchDeliversNoHeldEvents(t *testing.T) {
 		p.ExpireWatches(nil)
 		p.ReleaseEvents()
 		if <-delivered {
-			t.Fatal("delivered after the cut")
+			t.Fatal("event delivered after the watch was closed")
 		}
 	}
 }

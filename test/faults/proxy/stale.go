@@ -11,19 +11,16 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// staleView is what the operator is shown instead of the present: lists are answered with the
-// state at one resourceVersion, which etcd still has, and watches tell nothing new. Reads
-// of one object, and writes, meet the truth: nobody can be made to believe that the past
-// is writable.
+// staleView serves stale state: lists return the state at an earlier resourceVersion that etcd still has, and watches
+// deliver no events. Reads of single objects and writes are not affected.
 type staleView struct {
 	mu              sync.Mutex
-	resourceVersion uint64 // 0 is the present
+	resourceVersion uint64 // 0 means current
 	filter          ResourceFilter
-	ended           chan struct{} // closed when the present returns
+	ended           chan struct{} // closed when current state is served again
 }
 
-// ServeStale shows the state at a resourceVersion from now on: open watches end, and what is
-// listed anew is old.
+// ServeStale serves the state at a resourceVersion from now on: open watches end, and new lists are stale.
 func (p *Proxy) ServeStale(resourceVersion uint64, filter ResourceFilter) {
 	p.stale.mu.Lock()
 	p.stale.resourceVersion, p.stale.filter, p.stale.ended = resourceVersion, filter, make(chan struct{})
@@ -31,7 +28,7 @@ func (p *Proxy) ServeStale(resourceVersion uint64, filter ResourceFilter) {
 	p.CloseWatches(filter)
 }
 
-// ServeLive lets the present in: watches replay what has happened since.
+// ServeLive serves current state again: watches replay missed events.
 func (p *Proxy) ServeLive() {
 	p.stale.mu.Lock()
 	defer p.stale.mu.Unlock()
@@ -41,7 +38,7 @@ func (p *Proxy) ServeLive() {
 	}
 }
 
-// versionFor is the moment that is shown of a resource.
+// versionFor returns the resourceVersion that is served for a resource.
 func (p *staleView) versionFor(resource string) (resourceVersion uint64, ended <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,14 +48,14 @@ func (p *staleView) versionFor(resource string) (resourceVersion uint64, ended <
 	return p.resourceVersion, p.ended
 }
 
-// serveWatch answers a watch of the past, if that is what is shown.
+// serveWatch handles a watch if stale state is served.
 func (p *staleView) serveWatch(ctx context.Context, w http.ResponseWriter, r *http.Request, resource string) bool {
 	resourceVersion, ended := p.versionFor(resource)
 	if resourceVersion == 0 {
 		return false
 	}
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
-		// Makes the client list instead, and lists can be rewritten.
+		// This error makes the client fall back to a list, which can be rewritten.
 		writeError(w, http.StatusUnprocessableEntity, &request.RequestInfo{Resource: resource})
 		return true
 	}
@@ -67,7 +64,7 @@ func (p *staleView) serveWatch(ctx context.Context, w http.ResponseWriter, r *ht
 		w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf;stream=watch")
 	}
 	w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(w).Flush() // a client that is gone waits for nothing
+	_ = http.NewResponseController(w).Flush() // the client may have disconnected
 	select {
 	case <-ended:
 	case <-ctx.Done():
@@ -75,7 +72,7 @@ func (p *staleView) serveWatch(ctx context.Context, w http.ResponseWriter, r *ht
 	return true
 }
 
-// serveList answers a list from the moment that is shown.
+// serveList answers a list from the served resourceVersion.
 func (p *Proxy) serveList(w http.ResponseWriter, r *http.Request, resource string) {
 	if resourceVersion, _ := p.stale.versionFor(resource); resourceVersion != 0 {
 		q := r.URL.Query()
@@ -86,7 +83,7 @@ func (p *Proxy) serveList(w http.ResponseWriter, r *http.Request, resource strin
 	p.passThrough(w, r)
 }
 
-// encodeWithoutPaging drops what contradicts an exact version.
+// encodeWithoutPaging drops parameters that are not allowed with an exact resourceVersion.
 func encodeWithoutPaging(q url.Values) string {
 	q.Del("continue")
 	q.Del("limit")

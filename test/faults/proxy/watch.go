@@ -9,10 +9,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// ResourceFilter chooses watches and lists by their resource, "deployments.apps"; nil means all.
+// ResourceFilter selects watches and lists by resource, for example "deployments.apps"; nil selects all.
 type ResourceFilter func(resource string) bool
 
-// Only chooses some resources.
+// Only selects the given resources.
 func Only(resources ...string) ResourceFilter {
 	return func(resource string) bool {
 		for _, r := range resources {
@@ -26,15 +26,15 @@ func Only(resources ...string) ResourceFilter {
 
 func (w ResourceFilter) matches(resource string) bool { return w == nil || w(resource) }
 
-// watchControl are the open watches of the operator and what is to happen to them.
+// watchControl contains the open watches of the operator and the active faults.
 type watchControl struct {
 	mu            sync.Mutex
 	open          map[*openWatch]bool
-	heldResources ResourceFilter // only looked at while holds is set
+	heldResources ResourceFilter // only used while holding is set
 	holding       bool
 	delay         time.Duration
-	expired       map[string]bool // the next watch of these is answered 410
-	changed       chan struct{}   // closed when held or holds change
+	expired       map[string]bool // the next watch of these resources gets 410
+	changed       chan struct{}   // closed when heldResources or holding changes
 }
 
 type openWatch struct {
@@ -42,18 +42,18 @@ type openWatch struct {
 	cancel   context.CancelFunc
 }
 
-// HoldEvents keeps the events of some watches back until Release.
+// HoldEvents holds back the events of some watches until ReleaseEvents.
 func (p *Proxy) HoldEvents(filter ResourceFilter) {
 	p.watches.update(func(w *watchControl) { w.holding, w.heldResources = true, filter })
 }
 
-// ReleaseEvents delivers what was held back.
+// ReleaseEvents delivers the events that were held back.
 func (p *Proxy) ReleaseEvents() { p.watches.update(func(w *watchControl) { w.holding = false }) }
 
-// DelayEvents delivers every event this much later.
+// DelayEvents delays every event.
 func (p *Proxy) DelayEvents(d time.Duration) { p.watches.update(func(w *watchControl) { w.delay = d }) }
 
-// CloseWatches ends watches; the operator goes on from the last event that it was sent.
+// CloseWatches closes watches; the operator continues from the last event it received.
 func (p *Proxy) CloseWatches(filter ResourceFilter) int {
 	p.watches.mu.Lock()
 	defer p.watches.mu.Unlock()
@@ -61,15 +61,15 @@ func (p *Proxy) CloseWatches(filter ResourceFilter) int {
 	for s := range p.watches.open {
 		if filter.matches(s.resource) {
 			s.cancel()
-			delete(p.watches.open, s) // at once: it is over for everybody who counts
+			delete(p.watches.open, s) // at once, so that OpenWatches does not count it
 			n++
 		}
 	}
 	return n
 }
 
-// ExpireWatches ends watches and answers 410 to the next try: the operator has to list anew, and
-// never learns what happened in between.
+// ExpireWatches closes watches and answers the next attempt with 410: the operator must list again and misses the events
+// in between.
 func (p *Proxy) ExpireWatches(filter ResourceFilter) int {
 	p.watches.update(func(w *watchControl) {
 		for s := range w.open {
@@ -81,7 +81,7 @@ func (p *Proxy) ExpireWatches(filter ResourceFilter) int {
 	return p.CloseWatches(filter)
 }
 
-// OpenWatches counts those that are open.
+// OpenWatches counts open watches.
 func (p *Proxy) OpenWatches(filter ResourceFilter) int {
 	p.watches.mu.Lock()
 	defer p.watches.mu.Unlock()
@@ -109,7 +109,7 @@ func (w *watchControl) ensureInitialized() {
 	}
 }
 
-// register notes a watch, or says that it has expired.
+// register adds a watch, or returns false if it has expired.
 func (w *watchControl) register(s *openWatch) (ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,16 +128,15 @@ func (w *watchControl) unregister(s *openWatch) {
 	delete(w.open, s)
 }
 
-// waitUntilDeliverable returns when a piece that came at a time may be delivered.
+// waitUntilDeliverable waits until data received at a time can be delivered.
 func (w *watchControl) waitUntilDeliverable(ctx context.Context, resource string, receivedAt time.Time) error {
 	for {
 		w.mu.Lock()
 		held, delay, changed := w.holding && w.heldResources.matches(resource), w.delay, w.changed
 		w.mu.Unlock()
-		// After the look at what is held: cut and then released, it would be delivered
-		// between the two.
+		// Check after the hold: a watch that is closed and then released must not deliver.
 		if ctx.Err() != nil {
-			return ctx.Err() // cut: what was held back is never seen
+			return ctx.Err() // closed: held events are lost
 		}
 		wait := time.Until(receivedAt.Add(delay))
 		if !held && wait <= 0 {
@@ -182,8 +181,8 @@ type chunk struct {
 	receivedAt time.Time
 }
 
-// copyEvents copies a watch piece by piece. Reading never waits for what is held back, so that
-// the API server does not take the operator for a slow client.
+// copyEvents copies a watch. It reads without waiting for held events, so that the API server does not close the watch
+// of a slow client.
 func (p *Proxy) copyEvents(ctx context.Context, w http.ResponseWriter, response *http.Response, resource string) {
 	out := http.NewResponseController(w)
 	_ = out.Flush()
@@ -215,6 +214,6 @@ func (p *Proxy) copyEvents(ctx context.Context, w http.ResponseWriter, response 
 		_ = out.Flush()
 	}
 	if ctx.Err() != nil {
-		panic(http.ErrAbortHandler) // cut, not ended
+		panic(http.ErrAbortHandler) // closed, not completed
 	}
 }

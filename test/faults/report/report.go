@@ -1,5 +1,4 @@
-// Package report keeps what the tests of faults have seen, so that a run can be read
-// afterwards: one row per test, one line per case that failed.
+// Package report stores the results of the fault tests: one row per test, one line per failed case.
 package report
 
 import (
@@ -10,38 +9,37 @@ import (
 	"time"
 )
 
-// OutDirEnv names the environment variable with the folder that rows are written to. Without it
-// nothing is written.
+// OutDirEnv is the environment variable with the directory for rows. If it is unset, nothing is written.
 const OutDirEnv = "HOLDFAST_FAULTS_OUT"
 
-// Row is what one test of the battery did.
+// Row is the result of one test.
 type Row struct {
-	// Test is its number and name in the battery, "10 conflict storm".
+	// Test is its number and name, for example "10 conflict storm".
 	Test string `json:"test"`
-	// Generated, Run and Failed count cases. Those that were generated but not run belong to
-	// a larger run than this one.
+	// Generated, Run and Failed count cases. A larger run executes more of the generated
+	// cases.
 	Generated int `json:"generated"`
 	Run       int `json:"run"`
 	Failed    int `json:"failed"`
-	// Seconds it took, and the seed of what was drawn by chance.
+	// Seconds is the duration, Seed the seed of random choices.
 	Seconds float64 `json:"seconds"`
 	Seed    uint64  `json:"seed,omitempty"`
-	// Measured is what was measured, in a sentence with numbers.
+	// Measured describes the measurements in a sentence.
 	Measured string `json:"seen,omitempty"`
-	// Failures are the cases that failed, each a line that plays it again.
+	// Failures are the failed cases, each a line that replays it.
 	Failures []string `json:"failures,omitempty"`
-	// NotInjected are those that found nothing to strike, in several runs.
+	// NotInjected are the cases whose fault could not be injected in several runs.
 	NotInjected []string `json:"missed,omitempty"`
 }
 
-// WriteTimed fills in how long a test took and writes the row.
+// WriteTimed sets the duration of a test and writes the row.
 func WriteTimed(t testing.TB, start time.Time, row Row) {
 	t.Helper()
 	row.Seconds = time.Since(start).Seconds()
 	Write(t, filepath.Base(t.Name()), row)
 }
 
-// Write writes a row under a name.
+// Write stores the result of a test for the report.
 func Write(t testing.TB, name string, row Row) {
 	t.Helper()
 	dir := os.Getenv(OutDirEnv)

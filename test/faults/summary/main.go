@@ -1,5 +1,5 @@
-// Command summary puts what the tests of faults have left into one file, out/faults.json,
-// and its figures into the table of docs/reports/faults.md.
+// Command summary merges the results of the fault tests into out/faults.json and writes the tables of
+// docs/reports/faults.md.
 package main
 
 import (
@@ -24,7 +24,7 @@ const (
 
 func main() {
 	if len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "usage: summary <folder of rows> <minutes it all took> <file for all rows> <report>")
+		fmt.Fprintln(os.Stderr, "usage: summary <directory of rows> <total minutes> <file for all rows> <report>")
 		os.Exit(2)
 	}
 	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
@@ -59,7 +59,7 @@ func run(dir, minutes, rowsFile, document string) error {
 	return os.WriteFile(document, []byte(filled), 0o644)
 }
 
-// readRows returns the rows in the order of the battery.
+// readRows returns the rows ordered by test number.
 func readRows(dir string) ([]report.Row, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -86,7 +86,7 @@ func readRows(dir string) ([]report.Row, error) {
 	return rows, nil
 }
 
-// testNumber is that of a test in the battery; those without come last.
+// testNumber returns the number of a test; rows without a number come last.
 func testNumber(r report.Row) int {
 	first, _, _ := strings.Cut(r.Test, " ")
 	n, err := strconv.Atoi(first)
@@ -96,12 +96,12 @@ func testNumber(r report.Row) int {
 	return n
 }
 
-// isSeededBug tells a seeded bug from a test of the battery.
+// isSeededBug reports whether a row belongs to a seeded bug.
 func isSeededBug(r report.Row) bool { return strings.HasPrefix(r.Test, "seeded: ") }
 
 func figuresTable(rows []report.Row, minutes string) string {
 	var text strings.Builder
-	fmt.Fprintln(&text, "| test | generated | run | failed | found nothing to strike | machine-minutes | seed | seen |")
+	fmt.Fprintln(&text, "| test | generated | run | failed | not injected | machine-minutes | seed | measured |")
 	fmt.Fprintln(&text, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
 	var sum report.Row
 	notInjected := 0
@@ -118,7 +118,7 @@ func figuresTable(rows []report.Row, minutes string) string {
 		notInjected += len(r.NotInjected)
 	}
 	fmt.Fprintf(&text, "| all | %d | %d | %d | %d | %.1f | | |\n", sum.Generated, sum.Run, sum.Failed, notInjected, sum.Seconds/60)
-	fmt.Fprintf(&text, "\nAll of it took %s minutes on %d cores.\n", minutes, runtime.NumCPU())
+	fmt.Fprintf(&text, "\nTotal: %s minutes on %d cores.\n", minutes, runtime.NumCPU())
 	return text.String()
 }
 
@@ -138,7 +138,7 @@ func seededBugsTable(rows []report.Row) string {
 	return text.String()
 }
 
-// replaceSection replaces what is between a mark and the end of its part.
+// replaceSection replaces the text between a mark and its end mark.
 func replaceSection(text, mark, content string) (string, error) {
 	before, rest, ok := strings.Cut(text, mark)
 	if !ok {

@@ -47,13 +47,13 @@ func TestRunWritesRowsAndReport(t *testing.T) {
 	want := strings.Join([]string{
 		"before",
 		strings.TrimSpace(figuresMark),
-		"| test | generated | run | failed | found nothing to strike | machine-minutes | seed | seen |",
+		"| test | generated | run | failed | not injected | machine-minutes | seed | measured |",
 		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
 		"| 2 double crash | 175 | 170 | 1 | 1 | 1.5 | 7 |  |",
 		"| 10 conflict storm | 1 | 1 | 0 | 0 | 5.0 | 0 | calm |",
 		"| all | 176 | 171 | 1 | 1 | 6.5 | | |",
 		"",
-		fmt.Sprintf("All of it took 104 minutes on %d cores.", runtime.NumCPU()),
+		fmt.Sprintf("Total: 104 minutes on %d cores.", runtime.NumCPU()),
 		strings.TrimSpace(endMark), "between",
 		strings.TrimSpace(seededMark),
 		"| seeded bug | found | seconds | by |",
@@ -70,10 +70,10 @@ func TestRunWritesRowsAndReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(content, &rows); err != nil || len(rows) != 3 {
-		t.Errorf("%d rows, %v", len(rows), err)
+		t.Errorf("got %d rows, error %v", len(rows), err)
 	}
-	write("report.md", []byte("nothing to fill"))
+	write("report.md", []byte("no marks"))
 	if err := run(dir, "104", rowsFile, document); err == nil {
-		t.Error("a report without marks must be refused")
+		t.Error("got no error for a report without marks")
 	}
 }

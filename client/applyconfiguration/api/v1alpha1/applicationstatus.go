@@ -9,14 +9,15 @@ import (
 // ApplicationStatusApplyConfiguration represents a declarative configuration of the ApplicationStatus type for use
 // with apply.
 //
-// ApplicationStatus is the part of the status that every kind has.
+// ApplicationStatus is the part of the status that all kinds have in common.
 type ApplicationStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready and Applied, and Reconciling and Stalled while they are
-	// True.
+	// conditions are Ready and Applied, which are always present, and Reconciling
+	// and Stalled, which are present while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// causes are why it is not ready, the most important first.
+	// causes are the reasons why the application is not ready, most important
+	// first.
 	Causes []CauseApplyConfiguration `json:"causes,omitempty"`
 }
 

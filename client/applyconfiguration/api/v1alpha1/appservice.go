@@ -11,16 +11,16 @@ import (
 // AppServiceApplyConfiguration represents a declarative configuration of the AppService type for use
 // with apply.
 //
-// AppService is one service from one image: a Deployment, and a Service when
-// it has ports. Its Ready condition says whether it runs as declared and, if
-// not, why.
+// AppService runs one service from one container image: a Deployment and, if
+// it has ports, a Service. The Ready condition reports whether it runs as
+// declared and, if not, why.
 type AppServiceApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is to run.
+	// spec is the desired state of the service.
 	Spec *AppServiceSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what was seen last.
+	// status is the most recently observed state. Only the operator writes it.
 	Status *AppServiceStatusApplyConfiguration `json:"status,omitempty"`
 }
 

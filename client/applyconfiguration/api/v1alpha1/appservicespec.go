@@ -11,11 +11,11 @@ import (
 // AppServiceSpecApplyConfiguration represents a declarative configuration of the AppServiceSpec type for use
 // with apply.
 //
-// AppServiceSpec is what is to run.
+// AppServiceSpec is the desired state of an AppService.
 type AppServiceSpecApplyConfiguration struct {
 	ServiceComponentApplyConfiguration `json:""`
-	// suspend makes the operator keep its hands off: nothing is written, what runs
-	// keeps running as it is.
+	// suspend pauses reconciliation: drift is not corrected and updates are not
+	// applied. Existing pods keep running. Default false.
 	Suspend *bool `json:"suspend,omitempty"`
 }
 

@@ -9,21 +9,24 @@ import (
 // AppServiceStatusApplyConfiguration represents a declarative configuration of the AppServiceStatus type for use
 // with apply.
 //
-// AppServiceStatus is what was seen last.
+// AppServiceStatus is the observed state of an AppService.
 type AppServiceStatusApplyConfiguration struct {
 	ApplicationStatusApplyConfiguration `json:""`
-	// replicas is how many pods there were at the last transition.
+	// replicas is the number of pods when the status was last updated.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// readyReplicas is how many of them were ready.
+	// readyReplicas is the number of ready pods when the status was last updated.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// availableReplicas is how many of them were ready for minReadySeconds.
+	// availableReplicas is the number of pods that have been ready for at least
+	// minReadySeconds when the status was last updated.
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
-	// replicasReady is ready and wanted pods in one word, for example 2/2.
+	// replicasReady is the number of ready pods and of desired pods, for example
+	// 2/2.
 	ReplicasReady *string `json:"replicasReady,omitempty"`
-	// selector finds the pods; autoscalers read it.
+	// selector is the label selector of the pods in string form. The scale
+	// subresource returns it to autoscalers.
 	Selector *string `json:"selector,omitempty"`
-	// endpoints are the addresses of the service: outside of the cluster first, if
-	// it is exposed, then inside.
+	// endpoints are the addresses of the service: external addresses first if
+	// expose is set, then the addresses inside the cluster.
 	Endpoints []EndpointApplyConfiguration `json:"endpoints,omitempty"`
 }
 

@@ -11,16 +11,16 @@ import (
 // AppStackApplyConfiguration represents a declarative configuration of the AppStack type for use
 // with apply.
 //
-// AppStack is a whole application: several components, and what needs what.
-// They are brought up in order, and its Ready condition says whether all of
-// them run as declared and, if not, why.
+// AppStack runs an application with several components that depend on each
+// other. Components start in dependency order. The Ready condition reports
+// whether all of them run as declared and, if not, why.
 type AppStackApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is to run.
+	// spec is the desired state of the application.
 	Spec *AppStackSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what was seen last.
+	// status is the most recently observed state. Only the operator writes it.
 	Status *AppStackStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -9,23 +9,24 @@ import (
 // AppStackSpecApplyConfiguration represents a declarative configuration of the AppStackSpec type for use
 // with apply.
 //
-// The list of one in the first rules is how CEL says "let names be": made anew for every
-// component, the names cost the API server 0.4 s at each write of 64 components, those of
-// the status included.
-// AppStackSpec is what is to run.
+// The lists with one element in the first two rules stand in for variables,
+// which CEL rules of a schema do not have. Without them the names are computed
+// once per component, which costs the API server 0.4 s per write of a stack
+// with 64 components, including writes of the status.
+// AppStackSpec is the desired state of an AppStack.
 type AppStackSpecApplyConfiguration struct {
-	// deletionPolicy says what becomes of the volumes and the credentials of a
-	// stateful component that leaves the spec, or whose application is deleted:
-	// Retain keeps them, Delete deletes them. Default Retain.
+	// deletionPolicy specifies what happens to the volumes and credentials of a
+	// stateful or database component when it is removed from the spec or the
+	// AppStack is deleted: Retain keeps them, Delete deletes them. Default Retain.
 	DeletionPolicy *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// revisionHistoryLimit is how many specs are remembered, the current one
-	// included, so that one can go back without running a job twice. The last one
-	// with which everything was ready is always among them. Default 10.
+	// revisionHistoryLimit is the number of revisions to keep, including the
+	// current one. A rollback to a kept revision does not run its completed jobs
+	// again. The last revision that became ready is always kept. Default 10.
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// suspend makes the operator keep its hands off: nothing is written, what runs
-	// keeps running as it is.
+	// suspend pauses reconciliation of all components: drift is not corrected and
+	// updates are not applied. Existing pods keep running. Default false.
 	Suspend *bool `json:"suspend,omitempty"`
-	// components are what the application consists of.
+	// components are the components of the application.
 	Components []ComponentApplyConfiguration `json:"components,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 // AppStackStatusApplyConfiguration represents a declarative configuration of the AppStackStatus type for use
 // with apply.
 //
-// AppStackStatus is what was seen last.
+// AppStackStatus is the observed state of an AppStack.
 type AppStackStatusApplyConfiguration struct {
 	ApplicationStatusApplyConfiguration `json:""`
 	StackStatusApplyConfiguration       `json:""`

@@ -5,17 +5,17 @@ package v1alpha1
 // AutoscalingSettingsApplyConfiguration represents a declarative configuration of the AutoscalingSettings type for use
 // with apply.
 //
-// AutoscalingSettings let Kubernetes choose how many pods run.
+// AutoscalingSettings configure a HorizontalPodAutoscaler.
 type AutoscalingSettingsApplyConfiguration struct {
-	// minReplicas is how many pods run at least. Default 1.
+	// minReplicas is the minimum number of pods. Default 1.
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
-	// maxReplicas is how many pods run at most.
+	// maxReplicas is the maximum number of pods, for example 5.
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
-	// targetCPUUtilization is the average use of CPU to aim at, in percent of what
-	// resources.requests.cpu promises, for example 70.
+	// targetCPUUtilization is the target average CPU utilization in percent of
+	// resources.requests.cpu, for example 70.
 	TargetCPUUtilization *int32 `json:"targetCPUUtilization,omitempty"`
-	// targetMemoryUtilization is the average use of memory to aim at, in percent
-	// of what resources.requests.memory promises, for example 80.
+	// targetMemoryUtilization is the target average memory utilization in percent
+	// of resources.requests.memory, for example 80.
 	TargetMemoryUtilization *int32 `json:"targetMemoryUtilization,omitempty"`
 }
 

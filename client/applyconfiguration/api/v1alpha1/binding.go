@@ -5,15 +5,16 @@ package v1alpha1
 // BindingApplyConfiguration represents a declarative configuration of the Binding type for use
 // with apply.
 //
-// Binding tells one component where another is reached: <PREFIX>_HOST is the
-// address of its Service, for example shop-api.shop.svc, and <PREFIX>_PORT its
-// first port. Of a database there are also <PREFIX>_USERNAME, _PASSWORD,
-// _DATABASE and _URI.
+// Binding sets environment variables with the address of another component:
+// <PREFIX>_HOST is the DNS name of its Service, for example shop-api.shop.svc,
+// and <PREFIX>_PORT is its first port. For a database, <PREFIX>_USERNAME,
+// _PASSWORD, _DATABASE and _URI are set as well.
 type BindingApplyConfiguration struct {
-	// component that is reached.
+	// component is the name of the component to connect to.
 	Component *string `json:"component,omitempty"`
-	// envPrefix is what the names of the variables begin with. Default: the name
-	// of the component in upper case, with _ instead of -.
+	// envPrefix is the prefix of the environment variables, for example API for
+	// API_HOST. Default: the name of the component in upper case, with _ instead
+	// of -.
 	EnvPrefix *string `json:"envPrefix,omitempty"`
 }
 

@@ -9,15 +9,15 @@ import (
 // CauseApplyConfiguration represents a declarative configuration of the Cause type for use
 // with apply.
 //
-// Cause is why something is not ready.
+// Cause is a reason why an application is not ready.
 type CauseApplyConfiguration struct {
-	// code says which of the known causes it is, for example ImageNotFound.
+	// code identifies the cause, for example ImageNotFound.
 	Code *string `json:"code,omitempty"`
-	// message is one sentence that names what is wrong.
+	// message describes the problem in one sentence.
 	Message *string `json:"message,omitempty"`
-	// object is where it was seen.
+	// object is the object that has the problem.
 	Object *ObjectReferenceApplyConfiguration `json:"object,omitempty"`
-	// since is when it began.
+	// since is the time when the problem started.
 	Since *v1.Time `json:"since,omitempty"`
 }
 

@@ -5,7 +5,7 @@ package v1alpha1
 // ClaimVolumeApplyConfiguration represents a declarative configuration of the ClaimVolume type for use
 // with apply.
 //
-// ClaimVolume is storage that somebody else made.
+// ClaimVolume references an existing PersistentVolumeClaim.
 type ClaimVolumeApplyConfiguration struct {
 	// claimName is the name of the PersistentVolumeClaim.
 	ClaimName *string `json:"claimName,omitempty"`

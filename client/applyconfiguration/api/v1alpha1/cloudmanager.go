@@ -11,16 +11,16 @@ import (
 // CloudManagerApplyConfiguration represents a declarative configuration of the CloudManager type for use
 // with apply.
 //
-// CloudManager is a product as a kind of its own: a web front, an identity
-// service and a MariaDB. The database comes first, identity when it is ready,
-// and the front when that is.
+// CloudManager runs a product that consists of a web front, an identity
+// service and a MariaDB database. The database starts first, then identity,
+// then front.
 type CloudManagerApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what is to run.
+	// spec is the desired state of the product.
 	Spec *CloudManagerSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what was seen last.
+	// status is the most recently observed state. Only the operator writes it.
 	Status *CloudManagerStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -5,19 +5,20 @@ package v1alpha1
 // CloudManagerDatabaseApplyConfiguration represents a declarative configuration of the CloudManagerDatabase type for use
 // with apply.
 //
-// CloudManagerDatabase is the database of the product.
+// CloudManagerDatabase configures the database of the product.
 type CloudManagerDatabaseApplyConfiguration struct {
-	// statefulSet is how it runs.
+	// statefulSet configures the StatefulSet and the Service of the database.
 	StatefulSet *CloudManagerStatefulSetApplyConfiguration `json:"statefulSet,omitempty"`
-	// rootPass is the password of root. It is copied into the Secret of the
-	// database, and changing it changes it in the server. Everybody who may read
-	// this object can read it here, so rootPasswordSecretRef or neither is better.
+	// rootPass is the password of the root account, in plain text. The operator
+	// copies it to the Secret of the database; changing it changes the password in
+	// the server. Anyone who can read this object can read the password: use
+	// rootPasswordSecretRef instead, or leave both unset to generate a password.
 	RootPass *string `json:"rootPass,omitempty"`
-	// rootPasswordSecretRef is where the password of root is copied from; when it
-	// changes there, it is changed in the server. With neither of the two it is
-	// generated.
+	// rootPasswordSecretRef is the Secret key that contains the password of the
+	// root account. Changing its value changes the password in the server. If
+	// rootPass is unset as well, a password is generated.
 	RootPasswordSecretRef *SecretKeyReferenceApplyConfiguration `json:"rootPasswordSecretRef,omitempty"`
-	// rotation says when generated passwords are replaced.
+	// rotation specifies when generated passwords are rotated.
 	Rotation *DatabaseRotationApplyConfiguration `json:"rotation,omitempty"`
 }
 

@@ -9,25 +9,26 @@ import (
 // CloudManagerDeploymentApplyConfiguration represents a declarative configuration of the CloudManagerDeployment type for use
 // with apply.
 //
-// CloudManagerDeployment is how a service of the product runs.
+// CloudManagerDeployment configures the Deployment and the Service of the
+// front or the identity service.
 type CloudManagerDeploymentApplyConfiguration struct {
-	// image to run.
+	// image is the container image, for example nginx:1.27.
 	Image *string `json:"image,omitempty"`
-	// name of the Deployment and of the Service. Default: the name of the object
-	// with -front or -identity appended.
+	// name is the name of the Deployment and of the Service. Default: the name of
+	// the CloudManager with -front or -identity appended.
 	Name *string `json:"name,omitempty"`
-	// replicas is how many pods run. Unset means: starts with 1, and afterwards
-	// the live count is left alone.
+	// replicas is the number of pods. Unset: the Deployment starts with 1 pod, and
+	// the operator does not change the number afterwards.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// ports the container listens on. The front listens on 80 unless it says
-	// otherwise; without ports there is no Service.
+	// ports are the ports that the container listens on. Default 80 for front,
+	// none for identity. Without ports no Service is created.
 	Ports []PortApplyConfiguration `json:"ports,omitempty"`
-	// command replaces the entrypoint of the image.
+	// command overrides the entrypoint of the image, for example [/bin/server].
 	Command []string `json:"command,omitempty"`
-	// env are environment variables, with a value or valueFrom a ConfigMap, a
-	// Secret or a field of the pod.
+	// env are environment variables of the container. Each has a value, or
+	// valueFrom a key of a ConfigMap or Secret or a field of the pod.
 	Env []v1.EnvVar `json:"env,omitempty"`
-	// resources are what the container is promised and what it may use at most.
+	// resources are the requests and limits of the container.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 }
 

@@ -5,9 +5,9 @@ package v1alpha1
 // CloudManagerServiceApplyConfiguration represents a declarative configuration of the CloudManagerService type for use
 // with apply.
 //
-// CloudManagerService is a service of the product.
+// CloudManagerService is the front or the identity service.
 type CloudManagerServiceApplyConfiguration struct {
-	// deployment is how it runs.
+	// deployment configures the Deployment and the Service.
 	Deployment *CloudManagerDeploymentApplyConfiguration `json:"deployment,omitempty"`
 }
 

@@ -9,16 +9,16 @@ import (
 // CloudManagerSpecApplyConfiguration represents a declarative configuration of the CloudManagerSpec type for use
 // with apply.
 //
-// CloudManagerSpec is what is to run.
+// CloudManagerSpec is the desired state of a CloudManager.
 type CloudManagerSpecApplyConfiguration struct {
-	// deletionPolicy says what becomes of the database's volume and password when
-	// the object is deleted: Retain keeps them, Delete deletes them. Default
-	// Retain.
+	// deletionPolicy specifies what happens to the volume and the credentials of
+	// the database when the CloudManager is deleted: Retain keeps them, Delete
+	// deletes them. Default Retain.
 	DeletionPolicy *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// front is the web front.
 	Front *CloudManagerServiceApplyConfiguration `json:"front,omitempty"`
-	// identity is the identity service. It is told where the database is, in
-	// DB_HOST and DB_PORT.
+	// identity is the identity service. Its environment variables DB_HOST and
+	// DB_PORT contain the address of the database.
 	Identity *CloudManagerServiceApplyConfiguration `json:"identity,omitempty"`
 	// db is the database.
 	DB *CloudManagerDatabaseApplyConfiguration `json:"db,omitempty"`

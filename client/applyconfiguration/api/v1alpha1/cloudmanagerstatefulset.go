@@ -9,19 +9,20 @@ import (
 // CloudManagerStatefulSetApplyConfiguration represents a declarative configuration of the CloudManagerStatefulSet type for use
 // with apply.
 //
-// CloudManagerStatefulSet is how the database runs.
+// CloudManagerStatefulSet configures the StatefulSet and the Service of the
+// database.
 type CloudManagerStatefulSetApplyConfiguration struct {
-	// image to run, for example mariadb:10.11.
+	// image is the container image, for example mariadb:10.11.
 	Image *string `json:"image,omitempty"`
-	// name of the StatefulSet and of the Service. Default: the name of the object
-	// with -db appended. Changing it moves no data: StatefulSet, volume and Secret
-	// keep the name they were made with, and the Service gets the new one.
+	// name is the name of the StatefulSet and of the Service. Default: the name of
+	// the CloudManager with -db appended. Changing it renames only the Service:
+	// StatefulSet, volume and Secret keep their names.
 	Name *string `json:"name,omitempty"`
-	// storage is the volume of the database.
+	// storage configures the volume of the database.
 	Storage *CloudManagerStorageApplyConfiguration `json:"storage,omitempty"`
-	// resources are what the server is promised and what it may use at most. It
-	// is promised a tenth of a core and 256Mi of memory where nothing is said.
-	// Half of the memory limit is used as its buffer.
+	// resources are the requests and limits of the server. Default requests are
+	// 100m CPU and 256Mi memory; a resource with only a limit requests its limit.
+	// The InnoDB buffer pool is half of the memory limit.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 }
 

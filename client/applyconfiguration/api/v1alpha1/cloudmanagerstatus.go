@@ -10,9 +10,9 @@ import (
 // CloudManagerStatusApplyConfiguration represents a declarative configuration of the CloudManagerStatus type for use
 // with apply.
 //
-// CloudManagerStatus is what was seen last.
+// CloudManagerStatus is the observed state of a CloudManager.
 type CloudManagerStatusApplyConfiguration struct {
-	// phase is the state in one word, derived from the conditions.
+	// phase summarizes the conditions in one word, for example Ready.
 	Phase                               *apiv1alpha1.Phase `json:"phase,omitempty"`
 	ApplicationStatusApplyConfiguration `json:""`
 	StackStatusApplyConfiguration       `json:""`

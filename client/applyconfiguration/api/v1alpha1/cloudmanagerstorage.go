@@ -10,16 +10,16 @@ import (
 // CloudManagerStorageApplyConfiguration represents a declarative configuration of the CloudManagerStorage type for use
 // with apply.
 //
-// CloudManagerStorage is the volume of the database.
+// CloudManagerStorage configures the volume of the database.
 type CloudManagerStorageApplyConfiguration struct {
-	// class is the StorageClass that makes the volume. Unset means the default of
-	// the cluster. It cannot change once there is a volume.
+	// class is the StorageClass of the volume. It is immutable once the volume
+	// exists. Default: the default StorageClass of the cluster.
 	Class *string `json:"class,omitempty"`
-	// accessModes says who may use the volume at once. It cannot change once there
-	// is a volume. Default ReadWriteOnce.
+	// accessModes is the access mode of the volume. It is immutable once the
+	// volume exists. Default ReadWriteOnce.
 	AccessModes *v1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
-	// size of the volume. More makes it grow while the database runs; less is
-	// refused.
+	// size is the capacity of the volume, for example 20Gi. Increasing it expands
+	// the volume while the database runs. Decreasing it is rejected.
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 

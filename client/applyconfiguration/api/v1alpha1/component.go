@@ -5,37 +5,39 @@ package v1alpha1
 // ComponentApplyConfiguration represents a declarative configuration of the Component type for use
 // with apply.
 //
-// Component is one part of an application. Every kind becomes a list of them.
+// Component is one part of an application. The engine translates every kind
+// into a list of components.
 type ComponentApplyConfiguration struct {
-	// name of the component, unique within the application.
+	// name is the name of the component, unique within the application.
 	Name *string `json:"name,omitempty"`
-	// resourceName is the name of the children, if it is not to be
-	// <application>-<component>. When it changes, the children of the old name go
-	// as soon as those of the new name are ready; of a stateful component it
-	// cannot change.
+	// resourceName is the name of the objects created for the component. Default:
+	// <application>-<component>. After a change, the objects with the old name are
+	// deleted once those with the new name are ready. It is immutable for stateful
+	// and database components.
 	ResourceName *string `json:"resourceName,omitempty"`
-	// renamedFrom is the name that this component had before. What runs under the
-	// old name keeps running until this component is ready. A stateful component
-	// keeps its volumes and its pods; only its Service gets the new name.
+	// renamedFrom is the previous name of this component. The objects of the
+	// previous name keep running until this component is ready. A stateful or
+	// database component keeps its volumes and pods; only its Service is renamed.
 	RenamedFrom *string `json:"renamedFrom,omitempty"`
-	// dependsOn are the components that must be ready before this one is created
-	// and before its pods are changed.
+	// dependsOn are the names of the components that must be ready before this
+	// component is created and before its pods are replaced.
 	DependsOn []string `json:"dependsOn,omitempty"`
-	// bindings tell this component where others are reached, in environment
-	// variables. A bound component is depended on, too.
+	// bindings set environment variables with the addresses of other components. A
+	// binding is also a dependency.
 	Bindings []BindingApplyConfiguration `json:"bindings,omitempty"`
-	// suspend makes the operator keep its hands off this component: nothing is
-	// written, what runs keeps running.
+	// suspend pauses reconciliation of this component: drift is not corrected and
+	// updates are not applied. Existing pods keep running. Default false.
 	Suspend *bool `json:"suspend,omitempty"`
-	// service is a long-running service: a Deployment and, with ports, a Service.
+	// service is a long-running service: a Deployment and, if it has ports, a
+	// Service.
 	Service *ServiceComponentApplyConfiguration `json:"service,omitempty"`
-	// stateful is a service with volumes of its own: a StatefulSet, its claims
-	// and, with ports, a Service.
+	// stateful is a service with persistent volumes: a StatefulSet, its
+	// PersistentVolumeClaims and, if it has ports, a Service.
 	Stateful *StatefulComponentApplyConfiguration `json:"stateful,omitempty"`
-	// database is a MariaDB with a schema and an account.
+	// database is a MariaDB server with one schema and one account.
 	Database *DatabaseComponentApplyConfiguration `json:"database,omitempty"`
-	// job is a program that runs to its end, once for every change of what is said
-	// here, or with a schedule again and again.
+	// job runs to completion, once per change of this spec, or periodically if
+	// schedule is set.
 	Job *JobComponentApplyConfiguration `json:"job,omitempty"`
 }
 

@@ -9,24 +9,29 @@ import (
 // ComponentStatusApplyConfiguration represents a declarative configuration of the ComponentStatus type for use
 // with apply.
 //
-// ComponentStatus is what was seen last of one component.
+// ComponentStatus is the observed state of a component.
 type ComponentStatusApplyConfiguration struct {
 	// name of the component.
 	Name *string `json:"name,omitempty"`
-	// type of the component.
+	// type is the type of the component.
 	Type *apiv1alpha1.ComponentType `json:"type,omitempty"`
-	// resourceName is the name of the child that runs its pods.
+	// resourceName is the name of the workload: a Deployment, StatefulSet, Job or
+	// CronJob.
 	ResourceName *string `json:"resourceName,omitempty"`
-	// health is Healthy, Progressing, Degraded, Suspended, Waiting or Unknown.
+	// health is the state of the component: Healthy, Progressing, Degraded,
+	// Suspended, Waiting or Unknown.
 	Health *string `json:"health,omitempty"`
-	// reason is one word that says why.
+	// reason is the reason for the health in one word, for example ImageNotFound.
 	Reason *string `json:"reason,omitempty"`
-	// message is one sentence that says what it is about; a healthy component has
-	// none.
+	// message describes the reason in one sentence. It is empty for a healthy
+	// component.
 	Message *string `json:"message,omitempty"`
-	// ready is how many pods were ready at the last transition.
+	// dependsOn are the names of the components that this component depends on. It
+	// is set while the component waits for one of them.
+	DependsOn []string `json:"dependsOn,omitempty"`
+	// ready is the number of ready pods when the status was last updated.
 	Ready *int32 `json:"ready,omitempty"`
-	// desired is how many pods there should be.
+	// desired is the desired number of pods.
 	Desired *int32 `json:"desired,omitempty"`
 }
 
@@ -81,6 +86,16 @@ func (b *ComponentStatusApplyConfiguration) WithReason(value string) *ComponentS
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *ComponentStatusApplyConfiguration) WithMessage(value string) *ComponentStatusApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithDependsOn adds the given value to the DependsOn field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the DependsOn field.
+func (b *ComponentStatusApplyConfiguration) WithDependsOn(values ...string) *ComponentStatusApplyConfiguration {
+	for i := range values {
+		b.DependsOn = append(b.DependsOn, values[i])
+	}
 	return b
 }
 

@@ -5,12 +5,12 @@ package v1alpha1
 // ConfigFileApplyConfiguration represents a declarative configuration of the ConfigFile type for use
 // with apply.
 //
-// ConfigFile is a file that the container finds.
+// ConfigFile is a file that is mounted into the container.
 type ConfigFileApplyConfiguration struct {
-	// path of the file, for example /etc/app/app.yaml. What else is in the folder
-	// stays there.
+	// path is the path of the file, for example /etc/app/app.yaml. Other files in
+	// the same directory stay visible.
 	Path *string `json:"path,omitempty"`
-	// content of the file.
+	// content is the content of the file.
 	Content *string `json:"content,omitempty"`
 }
 

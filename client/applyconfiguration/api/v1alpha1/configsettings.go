@@ -5,16 +5,16 @@ package v1alpha1
 // ConfigSettingsApplyConfiguration represents a declarative configuration of the ConfigSettings type for use
 // with apply.
 //
-// ConfigSettings are files that the pods find, and how changed configuration
-// reaches them.
+// ConfigSettings configure files of the container and whether changed
+// configuration replaces the pods.
 type ConfigSettingsApplyConfiguration struct {
-	// files that the container finds, with their content. Together they become a
-	// ConfigMap; what is secret belongs into a Secret, see volumes.
+	// files are files that are mounted into the container from a ConfigMap. Store
+	// secrets in a Secret and mount it with volumes.
 	Files []ConfigFileApplyConfiguration `json:"files,omitempty"`
-	// rollOnChange replaces the pods when a file, or the content of a ConfigMap or
-	// Secret that env, envFrom or volumes refer to, changes. With false new
-	// content waits for the next pod that starts anyway. A job that has run does
-	// not run again for the content of others. Default true.
+	// rollOnChange replaces the pods when a file changes, or when a ConfigMap or
+	// Secret changes that env, envFrom or volumes reference. With false, the new
+	// content takes effect in pods that start later. A completed job does not run
+	// again when a referenced ConfigMap or Secret changes. Default true.
 	RollOnChange *bool `json:"rollOnChange,omitempty"`
 }
 

@@ -9,32 +9,34 @@ import (
 // ContainerSpecApplyConfiguration represents a declarative configuration of the ContainerSpec type for use
 // with apply.
 //
-// ContainerSpec is the container, the same for every type of component.
+// ContainerSpec configures the container of a component. All types of
+// components have these fields.
 type ContainerSpecApplyConfiguration struct {
-	// image to run, for example nginx:1.27 or
+	// image is the container image, for example nginx:1.27 or
 	// registry.example.com/shop/web@sha256:...
 	Image *string `json:"image,omitempty"`
-	// imagePullPolicy says when the image is pulled. Unset means Always for the
+	// imagePullPolicy specifies when the image is pulled. Default: Always for the
 	// tag latest or no tag, IfNotPresent otherwise.
 	ImagePullPolicy *v1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// imagePullSecrets are Secrets of this namespace with the credentials of
-	// registries.
+	// imagePullSecrets are Secrets in the same namespace with the credentials of
+	// image registries.
 	ImagePullSecrets []LocalReferenceApplyConfiguration `json:"imagePullSecrets,omitempty"`
-	// command replaces the entrypoint of the image.
+	// command overrides the entrypoint of the image, for example [/bin/server].
 	Command []string `json:"command,omitempty"`
-	// args are the arguments of the entrypoint.
+	// args are the arguments of the entrypoint, for example [--verbose].
 	Args []string `json:"args,omitempty"`
-	// env are environment variables, with a value or valueFrom a ConfigMap, a
-	// Secret or a field of the pod.
+	// env are environment variables of the container. Each has a value, or
+	// valueFrom a key of a ConfigMap or Secret or a field of the pod.
 	Env []v1.EnvVar `json:"env,omitempty"`
-	// envFrom takes every key of a ConfigMap or a Secret as an environment
+	// envFrom are ConfigMaps and Secrets of which every key becomes an environment
 	// variable.
 	EnvFrom []v1.EnvFromSource `json:"envFrom,omitempty"`
-	// resources are what the container is promised and what it may use at most,
-	// for example {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}.
+	// resources are the requests and limits of the container, for example
+	// {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// terminationGracePeriodSeconds is how long a pod may take to end before it is
-	// killed, preStopSleepSeconds included. Default 30.
+	// terminationGracePeriodSeconds is the time in seconds that a pod has to
+	// terminate before it is killed, including preStopSleepSeconds. Default 30,
+	// for stateful components 120.
 	TerminationGracePeriodSeconds *int32 `json:"terminationGracePeriodSeconds,omitempty"`
 }
 

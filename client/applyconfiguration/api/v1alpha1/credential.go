@@ -5,15 +5,15 @@ package v1alpha1
 // CredentialApplyConfiguration represents a declarative configuration of the Credential type for use
 // with apply.
 //
-// Credential is a password that is made once.
+// Credential is a password that is generated or copied once.
 type CredentialApplyConfiguration struct {
-	// key under which the Secret has it, for example password.
+	// key is the key of the password in the Secret, for example password.
 	Key *string `json:"key,omitempty"`
-	// env is the environment variable in which the container gets it. Default:
-	// none.
+	// env is the environment variable of the container that contains the password,
+	// for example DB_PASSWORD. Default: none.
 	Env *string `json:"env,omitempty"`
-	// secretRef is where the password is copied from, instead of being generated.
-	// Changing that Secret later does not change the copy.
+	// secretRef is the Secret key from which the password is copied. Later changes
+	// of that Secret are not copied. Unset: the password is generated.
 	SecretRef *SecretKeyReferenceApplyConfiguration `json:"secretRef,omitempty"`
 }
 

@@ -10,44 +10,48 @@ import (
 // DatabaseComponentApplyConfiguration represents a declarative configuration of the DatabaseComponent type for use
 // with apply.
 //
-// DatabaseComponent is a database: one server with a volume, a schema and an
-// account that has everything in it. Components that are bound to it get the
-// account's password, and are rolled when it changes.
+// DatabaseComponent is a database: a server with one volume, one schema and
+// one account with all privileges on the schema. Components with a binding to
+// it get the password of the account; their pods are replaced when the
+// password changes.
 type DatabaseComponentApplyConfiguration struct {
-	// engine is the program that it is run with. Default MariaDB.
+	// engine is the database server. Default MariaDB.
 	Engine *apiv1alpha1.DatabaseEngine `json:"engine,omitempty"`
-	// version of the server, for example "11.8". Without an image it is also the
-	// tag of the official one; with an image it is what that must turn out to be.
+	// version is the version of the server, for example "11.8". Without image, it
+	// is the tag of the official image. With image, the server in the image must
+	// report this version.
 	Version *string `json:"version,omitempty"`
-	// image to run, which takes the variables of the official one. Default
-	// mariadb:<version>.
+	// image is the container image. It must support the environment variables of
+	// the official image. Default: mariadb:<version>.
 	Image *string `json:"image,omitempty"`
-	// storage is the volume of the database.
+	// storage configures the volume of the database.
 	Storage *DatabaseStorageApplyConfiguration `json:"storage,omitempty"`
-	// database is the name of the schema and of the account. It cannot change.
-	// Default: the name of the component, with _ instead of -; a component that is
-	// renamed keeps the one that it had.
+	// database is the name of the schema and of the account. It is immutable.
+	// Default: the name of the component with _ instead of -. A renamed component
+	// keeps the name of its schema.
 	Database *string `json:"database,omitempty"`
-	// rootPasswordSecretRef is where the password of root is taken from. Without
-	// it one is generated. When it changes, the password is changed.
+	// rootPasswordSecretRef is the Secret key that contains the password of the
+	// root account. Changing its value changes the password in the server. Unset:
+	// a password is generated.
 	RootPasswordSecretRef *SecretKeyReferenceApplyConfiguration `json:"rootPasswordSecretRef,omitempty"`
-	// passwordSecretRef is where the password of the account is taken from.
-	// Without it one is generated. When it changes, the password is changed while
-	// everybody stays connected.
+	// passwordSecretRef is the Secret key that contains the password of the
+	// account. Changing its value rotates the password while bound components stay
+	// connected. Unset: a password is generated.
 	PasswordSecretRef *SecretKeyReferenceApplyConfiguration `json:"passwordSecretRef,omitempty"`
-	// config is read by the server beside its own configuration, for example
-	// "[server]\nmax_connections = 300". Changing it restarts the server.
+	// config is a configuration file that the server reads in addition to its own,
+	// for example "[server]\nmax_connections = 300". Changing it restarts the
+	// server.
 	Config *string `json:"config,omitempty"`
-	// rotation says when generated passwords are replaced.
+	// rotation specifies when generated passwords are rotated.
 	Rotation *DatabaseRotationApplyConfiguration `json:"rotation,omitempty"`
-	// update says when the server is restarted.
+	// update specifies when the server is restarted.
 	Update *DatabaseUpdateApplyConfiguration `json:"update,omitempty"`
-	// resources are what the server is promised and what it may use at most. It
-	// is promised a tenth of a core and 256Mi of memory where nothing is said.
-	// Half of the memory limit is used as its buffer, unless config says
-	// otherwise.
+	// resources are the requests and limits of the server. Default requests are
+	// 100m CPU and 256Mi memory; a resource with only a limit requests its limit.
+	// The InnoDB buffer pool is half of the memory limit unless config sets
+	// innodb_buffer_pool_size.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// scheduling says on which nodes the pod runs.
+	// scheduling specifies on which nodes the pod can run.
 	Scheduling *SchedulingSettingsApplyConfiguration `json:"scheduling,omitempty"`
 }
 

@@ -5,13 +5,13 @@ package v1alpha1
 // DatabaseRotationApplyConfiguration represents a declarative configuration of the DatabaseRotation type for use
 // with apply.
 //
-// DatabaseRotation says when generated passwords are replaced.
+// DatabaseRotation specifies when generated passwords are rotated.
 type DatabaseRotationApplyConfiguration struct {
-	// requestedAt asks for new passwords now: any text that it did not have
-	// before, by custom the time.
+	// requestedAt triggers a rotation when its value changes; by convention a
+	// timestamp.
 	RequestedAt *string `json:"requestedAt,omitempty"`
-	// everyDays replaces them that many days after the last time. Unset means
-	// never.
+	// everyDays rotates the passwords this many days after the last rotation, for
+	// example 90. Unset: no periodic rotation.
 	EveryDays *int32 `json:"everyDays,omitempty"`
 }
 

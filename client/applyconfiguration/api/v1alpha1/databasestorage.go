@@ -10,16 +10,16 @@ import (
 // DatabaseStorageApplyConfiguration represents a declarative configuration of the DatabaseStorage type for use
 // with apply.
 //
-// DatabaseStorage is the volume of a database.
+// DatabaseStorage configures the volume of a database.
 type DatabaseStorageApplyConfiguration struct {
-	// className is the StorageClass that makes the volume. Unset means the default
-	// of the cluster. It cannot change once there is a volume.
+	// className is the StorageClass of the volume. It is immutable once the volume
+	// exists. Default: the default StorageClass of the cluster.
 	ClassName *string `json:"className,omitempty"`
-	// accessMode says who may use the volume at once. It cannot change once there
-	// is a volume. Default ReadWriteOnce.
+	// accessMode is the access mode of the volume. It is immutable once the volume
+	// exists. Default ReadWriteOnce.
 	AccessMode *v1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
-	// size of the volume. More makes it grow while the server runs; less is
-	// refused.
+	// size is the capacity of the volume, for example 20Gi. Increasing it expands
+	// the volume while the server runs. Decreasing it is rejected.
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 

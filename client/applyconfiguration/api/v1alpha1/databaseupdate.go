@@ -5,10 +5,10 @@ package v1alpha1
 // DatabaseUpdateApplyConfiguration represents a declarative configuration of the DatabaseUpdate type for use
 // with apply.
 //
-// DatabaseUpdate says when a server is restarted although nothing else changes.
+// DatabaseUpdate specifies when a server is restarted.
 type DatabaseUpdateApplyConfiguration struct {
-	// restartedAt restarts it whenever it changes; kubectl holdfast restart writes
-	// the time here.
+	// restartedAt restarts the server when its value changes. `kubectl holdfast
+	// restart` sets it to the current time.
 	RestartedAt *string `json:"restartedAt,omitempty"`
 }
 

@@ -10,13 +10,15 @@ import (
 // DisruptionSettingsApplyConfiguration represents a declarative configuration of the DisruptionSettings type for use
 // with apply.
 //
-// DisruptionSettings say how many pods may be missing while nodes are emptied.
+// DisruptionSettings configure the PodDisruptionBudget.
 type DisruptionSettingsApplyConfiguration struct {
-	// budget Auto makes a PodDisruptionBudget when replicas or
-	// autoscaling.minReplicas is more than 1, None never. Default Auto.
+	// budget specifies whether a PodDisruptionBudget is created. Auto creates one
+	// when replicas or autoscaling.minReplicas is more than 1. None never creates
+	// one. Default Auto.
 	Budget *apiv1alpha1.DisruptionBudget `json:"budget,omitempty"`
-	// maxUnavailable is how many pods may be missing: a number or a percentage,
-	// for example 1 or 25%. Pods that are not ready may always go. Default 1.
+	// maxUnavailable is the number or percentage of pods that can be unavailable
+	// during evictions, for example 1 or 25%. Pods that are not ready can always
+	// be evicted. Default 1.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 

@@ -10,13 +10,13 @@ import (
 // EmptyDirVolumeApplyConfiguration represents a declarative configuration of the EmptyDirVolume type for use
 // with apply.
 //
-// EmptyDirVolume is a folder for as long as the pod is there.
+// EmptyDirVolume is a temporary directory that is deleted with the pod.
 type EmptyDirVolumeApplyConfiguration struct {
-	// sizeLimit is how much may be in it, for example 1Gi. A pod that writes more
-	// is evicted. Unset means as much as the node has.
+	// sizeLimit is the maximum size of the directory, for example 1Gi. A pod that
+	// exceeds it is evicted. Unset: limited by the disk of the node.
 	SizeLimit *resource.Quantity `json:"sizeLimit,omitempty"`
-	// medium is where it is kept: Memory, or unset for the disk of the node. What
-	// is in memory counts against the memory limit of the container.
+	// medium is the storage medium: Memory, or unset for the disk of the node.
+	// Memory counts toward the memory limit of the container.
 	Medium *v1.StorageMedium `json:"medium,omitempty"`
 }
 

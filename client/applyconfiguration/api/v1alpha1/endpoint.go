@@ -7,10 +7,10 @@ package v1alpha1
 //
 // Endpoint is an address of a service.
 type EndpointApplyConfiguration struct {
-	// name of the port, or its number when it has no name; outside of the cluster
-	// the hostname.
+	// name is the name of the port, or its number if the port has no name. For an
+	// external address it is the hostname.
 	Name *string `json:"name,omitempty"`
-	// url to reach it, for example http://web.shop.svc:80.
+	// url is the URL of the address, for example http://web.shop.svc:80.
 	URL *string `json:"url,omitempty"`
 }
 

@@ -5,11 +5,11 @@ package v1alpha1
 // ExposedPathApplyConfiguration represents a declarative configuration of the ExposedPath type for use
 // with apply.
 //
-// ExposedPath is a path and the port it leads to.
+// ExposedPath is a path prefix and the port that it is routed to.
 type ExposedPathApplyConfiguration struct {
-	// path that the path of a request begins with, for example /api.
+	// path is the prefix of the request path, for example /api.
 	Path *string `json:"path,omitempty"`
-	// port of the Service. Default: the first.
+	// port is the port of the Service. Default: the first port.
 	Port *int32 `json:"port,omitempty"`
 }
 

@@ -5,20 +5,20 @@ package v1alpha1
 // ExposeSettingsApplyConfiguration represents a declarative configuration of the ExposeSettings type for use
 // with apply.
 //
-// ExposeSettings say how a service is reached from outside of the cluster.
+// ExposeSettings configure how a service is reached from outside the cluster.
 type ExposeSettingsApplyConfiguration struct {
-	// hostnames under which it is reached, for example shop.example.com or
-	// *.example.com. Unset means all that reach the Gateway or the Ingress
+	// hostnames are the DNS names of the service, for example shop.example.com or
+	// *.example.com. Unset: all hostnames that reach the Gateway or the Ingress
 	// controller.
 	Hostnames []string `json:"hostnames,omitempty"`
-	// paths that lead here, each with everything below it. Default: /, to the
-	// first port.
+	// paths are the path prefixes that are routed to the service. Default: / to
+	// the first port.
 	Paths []ExposedPathApplyConfiguration `json:"paths,omitempty"`
-	// gatewayRef attaches an HTTPRoute to a Gateway.
+	// gatewayRef is the Gateway that an HTTPRoute is attached to.
 	GatewayRef *GatewayReferenceApplyConfiguration `json:"gatewayRef,omitempty"`
-	// ingressClassName makes an Ingress of this class.
+	// ingressClassName is the IngressClass of the Ingress, for example nginx.
 	IngressClassName *string `json:"ingressClassName,omitempty"`
-	// tls makes the Ingress speak HTTPS.
+	// tls enables HTTPS for the Ingress.
 	TLS *ExposeTLSApplyConfiguration `json:"tls,omitempty"`
 }
 

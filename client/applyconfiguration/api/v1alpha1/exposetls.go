@@ -5,9 +5,10 @@ package v1alpha1
 // ExposeTLSApplyConfiguration represents a declarative configuration of the ExposeTLS type for use
 // with apply.
 //
-// ExposeTLS makes an Ingress speak HTTPS.
+// ExposeTLS enables HTTPS for an Ingress.
 type ExposeTLSApplyConfiguration struct {
-	// secretName is the Secret of this namespace with the certificate.
+	// secretName is the Secret in the same namespace with the TLS certificate and
+	// key.
 	SecretName *string `json:"secretName,omitempty"`
 }
 

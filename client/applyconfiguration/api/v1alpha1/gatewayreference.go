@@ -5,15 +5,16 @@ package v1alpha1
 // GatewayReferenceApplyConfiguration represents a declarative configuration of the GatewayReference type for use
 // with apply.
 //
-// GatewayReference names a Gateway, or one of its listeners.
+// GatewayReference references a Gateway, or one of its listeners.
 type GatewayReferenceApplyConfiguration struct {
-	// name of the Gateway.
+	// name is the name of the Gateway.
 	Name *string `json:"name,omitempty"`
-	// namespace of the Gateway, whose listeners say from where routes may attach.
-	// Default: this one.
+	// namespace is the namespace of the Gateway, whose listener must allow routes
+	// from the namespace of the application. Default: the namespace of the
+	// application.
 	Namespace *string `json:"namespace,omitempty"`
-	// sectionName is the name of one listener, for example https. Default: all
-	// that match.
+	// sectionName is the name of a listener of the Gateway, for example https.
+	// Default: all matching listeners.
 	SectionName *string `json:"sectionName,omitempty"`
 }
 

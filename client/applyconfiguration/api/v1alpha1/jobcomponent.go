@@ -11,16 +11,17 @@ import (
 // JobComponentApplyConfiguration represents a declarative configuration of the JobComponent type for use
 // with apply.
 //
-// JobComponent is a program that runs to its end.
+// JobComponent is a program that runs to completion.
 type JobComponentApplyConfiguration struct {
 	ContainerSpecApplyConfiguration `json:""`
-	// backoffLimit is how often a failed run is tried again. Default 2.
+	// backoffLimit is the number of retries before the job fails. Default 2.
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
-	// activeDeadlineSeconds is how long it may take, all tries together. Default
-	// 600.
+	// activeDeadlineSeconds is the maximum duration of the job in seconds,
+	// including retries. Default 600.
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
-	// schedule makes it a CronJob, for example "0 3 * * *" for every night at
-	// three. Nobody waits for such a job.
+	// schedule is a cron expression that makes the job a CronJob, for example "0 3
+	// * * *" for every day at 03:00. Other components do not wait for a scheduled
+	// job.
 	Schedule                      *string `json:"schedule,omitempty"`
 	PodSettingsApplyConfiguration `json:""`
 }

@@ -5,12 +5,12 @@ package v1alpha1
 // KeyPathApplyConfiguration represents a declarative configuration of the KeyPath type for use
 // with apply.
 //
-// KeyPath is a key of an object and the file that shows it.
+// KeyPath is a key of an object and the path of its file.
 type KeyPathApplyConfiguration struct {
-	// key of the object.
+	// key is the key in the object.
 	Key *string `json:"key,omitempty"`
-	// path of the file within the volume, for example tls/key.pem. One that leads
-	// out of it is reported as InvalidSpec.
+	// path is the path of the file within the volume, for example tls/key.pem. A
+	// path outside of the volume is reported as InvalidSpec.
 	Path *string `json:"path,omitempty"`
 }
 

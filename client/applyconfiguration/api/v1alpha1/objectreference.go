@@ -5,11 +5,11 @@ package v1alpha1
 // ObjectReferenceApplyConfiguration represents a declarative configuration of the ObjectReference type for use
 // with apply.
 //
-// ObjectReference names an object of the same namespace.
+// ObjectReference references an object in the same namespace.
 type ObjectReferenceApplyConfiguration struct {
-	// kind of the object.
+	// kind is the kind of the object, for example Pod.
 	Kind *string `json:"kind,omitempty"`
-	// name of the object.
+	// name is the name of the object.
 	Name *string `json:"name,omitempty"`
 }
 

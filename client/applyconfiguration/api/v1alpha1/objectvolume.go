@@ -5,14 +5,14 @@ package v1alpha1
 // ObjectVolumeApplyConfiguration represents a declarative configuration of the ObjectVolume type for use
 // with apply.
 //
-// ObjectVolume shows the content of an object as files.
+// ObjectVolume mounts the keys of an object as files.
 type ObjectVolumeApplyConfiguration struct {
-	// name of the object.
+	// name is the name of the object.
 	Name *string `json:"name,omitempty"`
-	// items are the keys to show, and under which names. Unset means all.
+	// items are the keys to mount and the paths of their files. Unset: all keys.
 	Items []KeyPathApplyConfiguration `json:"items,omitempty"`
-	// defaultMode are the permission bits of the files, as a decimal number: 292
-	// is 0444. Default 420, which is 0644.
+	// defaultMode is the permission bits of the files as a decimal number, for
+	// example 292 for 0444. Default 420 (0644).
 	DefaultMode *int32 `json:"defaultMode,omitempty"`
 }
 

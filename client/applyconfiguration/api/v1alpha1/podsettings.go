@@ -10,33 +10,34 @@ import (
 // PodSettingsApplyConfiguration represents a declarative configuration of the PodSettings type for use
 // with apply.
 //
-// PodSettings are what pods have beside their container, the same for every type of
-// component.
+// PodSettings are the pod settings that all types of components have in
+// common.
 type PodSettingsApplyConfiguration struct {
-	// config are files that the pods find, and how changed configuration reaches
-	// them.
+	// config configures files of the container and whether changed configuration
+	// replaces the pods.
 	Config *ConfigSettingsApplyConfiguration `json:"config,omitempty"`
-	// volumes that the container finds at a path.
+	// volumes are the volumes that are mounted into the container.
 	Volumes []VolumeApplyConfiguration `json:"volumes,omitempty"`
-	// scheduling says on which nodes the pods run.
+	// scheduling specifies on which nodes the pods can run.
 	Scheduling *SchedulingSettingsApplyConfiguration `json:"scheduling,omitempty"`
-	// serviceAccountName is who the pods are for the Kubernetes API: a
-	// ServiceAccount of this namespace. Unset means nobody: the pods get no token.
+	// serviceAccountName is the ServiceAccount the pods run as. Unset: no token is
+	// mounted.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// podLabels are further labels of the pods, for example for a policy that
-	// selects by them. Changing them replaces the pods.
+	// podLabels are additional labels of the pods, for example for a
+	// NetworkPolicy. Changing them replaces the pods.
 	PodLabels map[string]apiv1alpha1.LabelValue `json:"podLabels,omitempty"`
-	// podAnnotations are further annotations of the pods, for example for a
+	// podAnnotations are additional annotations of the pods, for example for a
 	// service mesh. Changing them replaces the pods.
 	PodAnnotations map[string]apiv1alpha1.AnnotationValue `json:"podAnnotations,omitempty"`
-	// podTemplateOverlay is merged into the template of the pods, as a strategic
-	// merge patch, for what has no field here: sidecars, init containers,
-	// affinity. The container of the component is called app. It may not set a
-	// securityContext, a serviceAccountName, a volume of type hostPath, or any
-	// field that begins with host: security and serviceAccountName say these, for
-	// all containers of the pod. What cannot be merged is reported as InvalidSpec.
+	// podTemplateOverlay is a strategic merge patch for the pod template, for
+	// settings that have no field here: sidecars, init containers, affinity. The
+	// container of the component is named app. The patch cannot set
+	// securityContext, serviceAccountName, hostPath volumes or any field that
+	// starts with host; use the fields security and serviceAccountName, which
+	// apply to all containers of the pod. A patch that cannot be merged is
+	// reported as InvalidSpec.
 	PodTemplateOverlay *runtime.RawExtension `json:"podTemplateOverlay,omitempty"`
-	// security says what the pods may do and as whom they run.
+	// security specifies the privileges of the pods and the user they run as.
 	Security *SecuritySettingsApplyConfiguration `json:"security,omitempty"`
 }
 

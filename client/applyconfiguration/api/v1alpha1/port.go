@@ -9,16 +9,17 @@ import (
 // PortApplyConfiguration represents a declarative configuration of the Port type for use
 // with apply.
 //
-// Port is a port of the container and the port of the Service that leads to
-// it.
+// Port is a port of the container and of its Service.
 type PortApplyConfiguration struct {
-	// name of the port, for example http. Required when there are several.
+	// name is the name of the port, for example http. It is required if there is
+	// more than one port.
 	Name *string `json:"name,omitempty"`
-	// port of the Service, and of the container unless targetPort says otherwise.
+	// port is the port of the Service, and of the container if targetPort is
+	// unset.
 	Port *int32 `json:"port,omitempty"`
-	// targetPort is the port the container listens on. Default: port.
+	// targetPort is the port that the container listens on. Default: port.
 	TargetPort *int32 `json:"targetPort,omitempty"`
-	// protocol of the port: TCP, UDP or SCTP.
+	// protocol is TCP, UDP or SCTP. Default TCP.
 	Protocol *v1.Protocol `json:"protocol,omitempty"`
 }
 

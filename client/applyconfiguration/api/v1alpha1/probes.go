@@ -9,15 +9,16 @@ import (
 // ProbesApplyConfiguration represents a declarative configuration of the Probes type for use
 // with apply.
 //
-// Probes tell whether a container works.
+// Probes are the probes of a container.
 type ProbesApplyConfiguration struct {
-	// readiness decides whether the pod gets requests. Default: the first TCP port
-	// accepts a connection.
+	// readiness is the probe that decides whether the pod receives traffic.
+	// Default: a TCP connection to the first TCP port.
 	Readiness *v1.Probe `json:"readiness,omitempty"`
-	// liveness decides whether the container is restarted. Default: none.
-	Liveness *v1.Probe `json:"liveness,omitempty"`
-	// startup holds back the other probes until it has succeeded once. Default:
+	// liveness is the probe that restarts the container when it fails. Default:
 	// none.
+	Liveness *v1.Probe `json:"liveness,omitempty"`
+	// startup is the probe that must succeed once before the other probes run.
+	// Default: none.
 	Startup *v1.Probe `json:"startup,omitempty"`
 }
 

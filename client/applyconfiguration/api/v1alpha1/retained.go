@@ -5,15 +5,16 @@ package v1alpha1
 // RetainedApplyConfiguration represents a declarative configuration of the Retained type for use
 // with apply.
 //
-// Retained is data that is kept although no component wants it.
+// Retained is a volume or Secret that is retained although no component uses
+// it.
 type RetainedApplyConfiguration struct {
 	// kind is PersistentVolumeClaim or Secret.
 	Kind *string `json:"kind,omitempty"`
-	// name of the object.
+	// name is the name of the object.
 	Name *string `json:"name,omitempty"`
-	// component that it belonged to.
+	// component is the name of the component that used the object.
 	Component *string `json:"component,omitempty"`
-	// removeCommand is the command that deletes it for good.
+	// removeCommand is the command that deletes the object permanently.
 	RemoveCommand *string `json:"removeCommand,omitempty"`
 }
 

@@ -10,18 +10,21 @@ import (
 // SchedulingSettingsApplyConfiguration represents a declarative configuration of the SchedulingSettings type for use
 // with apply.
 //
-// SchedulingSettings say on which nodes pods run.
+// SchedulingSettings specify on which nodes pods can run.
 type SchedulingSettingsApplyConfiguration struct {
-	// nodeSelector are labels that a node must have.
+	// nodeSelector are labels that a node must have, for example
+	// {kubernetes.io/arch: arm64}.
 	NodeSelector map[string]apiv1alpha1.LabelValue `json:"nodeSelector,omitempty"`
-	// tolerations are the taints of nodes that do not matter.
+	// tolerations allow the pods to run on nodes with matching taints.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
-	// spread distributes the pods of one component over nodes: Soft where there is
-	// a choice, and over zones too; Hard evenly over the nodes that can take them,
-	// if need be by not running one; None not at all. Default Soft. Jobs are not
-	// spread.
+	// spread sets topology spread constraints for the pods of a component. Soft
+	// prefers to spread them over nodes and zones. Hard requires an even spread
+	// over nodes and leaves a pod Pending if that is impossible. None sets no
+	// constraints. Default Soft. Jobs are not spread.
 	Spread *apiv1alpha1.Spread `json:"spread,omitempty"`
-	// priorityClassName says whose pods go first when room is short.
+	// priorityClassName is the PriorityClass of the pods. Pods with a lower
+	// priority are preempted first. Default: the default PriorityClass of the
+	// cluster.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 }
 

@@ -5,11 +5,11 @@ package v1alpha1
 // SecretKeyReferenceApplyConfiguration represents a declarative configuration of the SecretKeyReference type for use
 // with apply.
 //
-// SecretKeyReference names a key of a Secret of this namespace.
+// SecretKeyReference references a key of a Secret in the same namespace.
 type SecretKeyReferenceApplyConfiguration struct {
-	// name of the Secret.
+	// name is the name of the Secret.
 	Name *string `json:"name,omitempty"`
-	// key of the Secret.
+	// key is the key in the Secret.
 	Key *string `json:"key,omitempty"`
 }
 

@@ -5,9 +5,9 @@ package v1alpha1
 // SecretReferenceApplyConfiguration represents a declarative configuration of the SecretReference type for use
 // with apply.
 //
-// SecretReference names a Secret of the same namespace.
+// SecretReference references a Secret in the same namespace.
 type SecretReferenceApplyConfiguration struct {
-	// name of the Secret.
+	// name is the name of the Secret.
 	Name *string `json:"name,omitempty"`
 }
 

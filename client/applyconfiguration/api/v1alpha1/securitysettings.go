@@ -9,19 +9,22 @@ import (
 // SecuritySettingsApplyConfiguration represents a declarative configuration of the SecuritySettings type for use
 // with apply.
 //
-// SecuritySettings say what pods may do and as whom they run.
+// SecuritySettings are the security settings of pods.
 type SecuritySettingsApplyConfiguration struct {
-	// level says how little the pods may do. Baseline gives them the runtime's
-	// seccomp profile and no way to more privileges; Restricted also demands a
-	// user other than root and drops all capabilities. Default Baseline.
+	// level is the Pod Security Standard that the pods comply with. Baseline sets
+	// the seccomp profile RuntimeDefault and disables privilege escalation.
+	// Restricted also requires a non-root user and drops all capabilities. Default
+	// Baseline.
 	Level *apiv1alpha1.SecurityLevel `json:"level,omitempty"`
-	// runAsUser is the user id of the container. Default: the image's.
+	// runAsUser is the user ID of the container. Default: the user of the image.
 	RunAsUser *int64 `json:"runAsUser,omitempty"`
-	// runAsGroup is the group id of the container. Default: the image's.
+	// runAsGroup is the group ID of the container. Default: the group of the
+	// image.
 	RunAsGroup *int64 `json:"runAsGroup,omitempty"`
-	// fsGroup is the group that owns the volumes.
+	// fsGroup is the group ID that owns the volumes. Default: none.
 	FSGroup *int64 `json:"fsGroup,omitempty"`
-	// readOnlyRootFilesystem forbids writing outside of volumes. Default false.
+	// readOnlyRootFilesystem makes the root filesystem of the container read-only.
+	// Default false.
 	ReadOnlyRootFilesystem *bool `json:"readOnlyRootFilesystem,omitempty"`
 }
 

@@ -11,29 +11,31 @@ import (
 // ServerSpecApplyConfiguration represents a declarative configuration of the ServerSpec type for use
 // with apply.
 //
-// ServerSpec is what a program that serves for ever consists of, with data or without.
+// ServerSpec configures a long-running program, with or without persistent
+// volumes.
 type ServerSpecApplyConfiguration struct {
 	ContainerSpecApplyConfiguration `json:""`
-	// probes tell whether the container works.
+	// probes are the probes of the container.
 	Probes *ProbesApplyConfiguration `json:"probes,omitempty"`
-	// preStopSleepSeconds is how long a pod that is being replaced keeps serving,
-	// so that no request is lost while the rest of the cluster learns of it.
-	// Default 5 when there are ports, or terminationGracePeriodSeconds if that is
-	// less; 0 without ports.
+	// preStopSleepSeconds is the time in seconds that a terminating pod keeps
+	// serving, so that no request is lost while the pod is removed from the
+	// endpoints. Default for a service with ports: 5, or
+	// terminationGracePeriodSeconds if that is less. Default otherwise: 0.
 	PreStopSleepSeconds *int32 `json:"preStopSleepSeconds,omitempty"`
-	// replicas is how many pods run. Unset means: starts with 1, and afterwards
-	// the live count is left alone, so that an autoscaler of the workload may set
-	// it. The scale subresource, which an autoscaler of this object reads,
-	// answers only while replicas is set; `kubectl scale` on this object sets it.
+	// replicas is the number of pods. Unset: the workload starts with 1 pod, and
+	// the operator does not change the number afterwards, so that an autoscaler of
+	// the workload can set it. The scale subresource, which an autoscaler of this
+	// object reads, works only while replicas is set; `kubectl scale` on this
+	// object sets it.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// ports the container listens on. A Service of the same name leads to them;
-	// without ports there is no Service.
+	// ports are the ports that the container listens on. A Service with the same
+	// name routes to them. Without ports no Service is created.
 	Ports []PortApplyConfiguration `json:"ports,omitempty"`
-	// service says how the ports are reached.
+	// service configures the Service.
 	Service *ServiceSettingsApplyConfiguration `json:"service,omitempty"`
-	// update says how a change reaches running pods.
+	// update configures rolling updates of the pods.
 	Update *UpdateSettingsApplyConfiguration `json:"update,omitempty"`
-	// disruption says how many pods may be missing while nodes are emptied.
+	// disruption configures the PodDisruptionBudget.
 	Disruption                    *DisruptionSettingsApplyConfiguration `json:"disruption,omitempty"`
 	PodSettingsApplyConfiguration `json:""`
 }

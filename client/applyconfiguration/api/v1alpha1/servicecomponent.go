@@ -11,14 +11,15 @@ import (
 // ServiceComponentApplyConfiguration represents a declarative configuration of the ServiceComponent type for use
 // with apply.
 //
-// ServiceComponent is a service that runs from one image.
+// ServiceComponent is a long-running service.
 type ServiceComponentApplyConfiguration struct {
 	ServerSpecApplyConfiguration `json:""`
-	// autoscaling lets Kubernetes choose how many pods run, with a
-	// HorizontalPodAutoscaler. It excludes replicas. Switching it on or off leaves
-	// the number of pods as it is at that moment.
+	// autoscaling creates a HorizontalPodAutoscaler. It cannot be combined with
+	// replicas. Enabling or disabling it does not change the current number of
+	// pods.
 	Autoscaling *AutoscalingSettingsApplyConfiguration `json:"autoscaling,omitempty"`
-	// expose makes the service reachable from outside of the cluster.
+	// expose makes the service reachable from outside the cluster with an
+	// HTTPRoute or an Ingress.
 	Expose *ExposeSettingsApplyConfiguration `json:"expose,omitempty"`
 }
 

@@ -10,16 +10,16 @@ import (
 // ServiceSettingsApplyConfiguration represents a declarative configuration of the ServiceSettings type for use
 // with apply.
 //
-// ServiceSettings shape a Service.
+// ServiceSettings configure a Service.
 type ServiceSettingsApplyConfiguration struct {
-	// type is how the Service is reached: ClusterIP inside the cluster, NodePort
-	// on every node, LoadBalancer from outside, Headless by the addresses of the
-	// pods. Default ClusterIP.
+	// type is the type of the Service: ClusterIP is reachable inside the cluster,
+	// NodePort on every node, LoadBalancer from outside the cluster. Headless
+	// resolves to the addresses of the pods. Default ClusterIP.
 	Type *apiv1alpha1.ServiceType `json:"type,omitempty"`
-	// annotations of the Service, for example for a load balancer.
+	// annotations are annotations of the Service, for example for a load balancer.
 	Annotations map[string]apiv1alpha1.AnnotationValue `json:"annotations,omitempty"`
-	// sessionAffinity says whether a client keeps its pod: with ClientIP all its
-	// connections go to the same one. Default None.
+	// sessionAffinity is the session affinity of the Service. With ClientIP, all
+	// connections of a client go to the same pod. Default None.
 	SessionAffinity *v1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 }
 

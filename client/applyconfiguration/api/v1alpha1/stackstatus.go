@@ -5,21 +5,23 @@ package v1alpha1
 // StackStatusApplyConfiguration represents a declarative configuration of the StackStatus type for use
 // with apply.
 //
-// StackStatus is the part of the status that kinds of several components have.
+// StackStatus is the part of the status that kinds with several components have in common.
 type StackStatusApplyConfiguration struct {
-	// components are what was seen of each component, in the order of the spec.
+	// components are the observed states of the components, in the order of the
+	// spec.
 	Components []ComponentStatusApplyConfiguration `json:"components,omitempty"`
-	// componentsReady is healthy and all components in one word, for example 3/3.
+	// componentsReady is the number of healthy components and of all components,
+	// for example 3/3.
 	ComponentsReady *string `json:"componentsReady,omitempty"`
-	// retained is the data that is kept although no component wants it, and how
-	// to remove it.
+	// retained are the volumes and credentials that are retained although no
+	// component uses them, each with the command that deletes it.
 	Retained []RetainedApplyConfiguration `json:"retained,omitempty"`
-	// binding is the Secret that says how to get into the first database, once
-	// that lets somebody in.
+	// binding is the Secret with the connection details of the first database. It
+	// is set once applications can log in to the database.
 	Binding *SecretReferenceApplyConfiguration `json:"binding,omitempty"`
-	// currentRevision is the number under which the spec is remembered.
+	// currentRevision is the number of the revision that stores the current spec.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
-	// healthyRevision is the last one with which everything was ready.
+	// healthyRevision is the number of the last revision that became ready.
 	HealthyRevision *string `json:"healthyRevision,omitempty"`
 }
 

@@ -11,14 +11,15 @@ import (
 // StatefulComponentApplyConfiguration represents a declarative configuration of the StatefulComponent type for use
 // with apply.
 //
-// StatefulComponent is a service with volumes of its own, which are never lost.
+// StatefulComponent is a service with persistent volumes.
 type StatefulComponentApplyConfiguration struct {
 	ServerSpecApplyConfiguration `json:""`
-	// storage are the volumes of each pod. None can be added or removed later.
+	// storage are the volumes of each pod. Volumes cannot be added or removed
+	// later.
 	Storage []StorageSpecApplyConfiguration `json:"storage,omitempty"`
-	// credentials are passwords that are generated once and kept for as long as
-	// the volumes are, in a Secret that is called like the StatefulSet with -auth
-	// appended.
+	// credentials are passwords that are generated once and retained as long as
+	// the volumes. The Secret that contains them has the name of the StatefulSet
+	// with -auth appended.
 	Credentials []CredentialApplyConfiguration `json:"credentials,omitempty"`
 }
 

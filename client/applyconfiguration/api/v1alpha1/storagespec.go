@@ -10,21 +10,23 @@ import (
 // StorageSpecApplyConfiguration represents a declarative configuration of the StorageSpec type for use
 // with apply.
 //
-// StorageSpec is a volume that each pod has for itself.
+// StorageSpec is a volume of each pod.
 type StorageSpecApplyConfiguration struct {
-	// name of the volume. The claim of the first pod is called
-	// <name>-<resourceName>-0.
+	// name is the name of the volume. The PersistentVolumeClaim of the first pod
+	// is named <name>-<resourceName>-0.
 	Name *string `json:"name,omitempty"`
-	// mountPath is where the container finds the volume.
+	// mountPath is the path at which the volume is mounted, for example
+	// /var/lib/data.
 	MountPath *string `json:"mountPath,omitempty"`
-	// className is the StorageClass that makes the volume. Unset means the default
-	// of the cluster. It cannot change once there is a volume.
+	// className is the StorageClass of the volume. It is immutable once the volume
+	// exists. Default: the default StorageClass of the cluster.
 	ClassName *string `json:"className,omitempty"`
-	// accessMode says who may use the volume at once: the pods of one node
-	// (ReadWriteOnce), one pod (ReadWriteOncePod) or anybody (ReadWriteMany). It
-	// cannot change once there is a volume. Default ReadWriteOnce.
+	// accessMode is the access mode of the volume: ReadWriteOnce for the pods of
+	// one node, ReadWriteOncePod for one pod, ReadWriteMany for the pods of many
+	// nodes. It is immutable once the volume exists. Default ReadWriteOnce.
 	AccessMode *v1.PersistentVolumeAccessMode `json:"accessMode,omitempty"`
-	// size of the volume. More makes it grow while the pods run; less is refused.
+	// size is the capacity of the volume, for example 20Gi. Increasing it expands
+	// the volume while the pods run. Decreasing it is rejected.
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 

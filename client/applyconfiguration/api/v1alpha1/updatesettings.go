@@ -9,23 +9,24 @@ import (
 // UpdateSettingsApplyConfiguration represents a declarative configuration of the UpdateSettings type for use
 // with apply.
 //
-// UpdateSettings say how a change reaches running pods.
+// UpdateSettings configure rolling updates of the pods.
 type UpdateSettingsApplyConfiguration struct {
-	// maxSurge is how many pods may exist beyond replicas during an update: a
-	// number or a percentage, for example 1 or 25%. Default 1.
+	// maxSurge is the number or percentage of pods that can exist in addition to
+	// replicas during an update, for example 1 or 25%. Default 1.
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
-	// maxUnavailable is how many pods may be missing during an update: a number or
-	// a percentage, for example 1 or 25%. Default 0: no pod goes before a new one
-	// serves.
+	// maxUnavailable is the number or percentage of pods that can be unavailable
+	// during an update, for example 1 or 25%. Default 0: a pod is terminated only
+	// after a new pod is ready.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// minReadySeconds is how long a new pod must be ready before it counts.
-	// Default 0.
+	// minReadySeconds is the time in seconds that a new pod must be ready before
+	// it is available. Default 0.
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
-	// progressDeadlineSeconds is after how long without progress an update counts
-	// as stalled; it goes on nevertheless. Default 600.
+	// progressDeadlineSeconds is the time in seconds without progress after which
+	// an update is reported as stalled. The update continues nevertheless. Default
+	// 600.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	// restartedAt replaces all pods whenever it changes. Any text will do; a time
-	// tells others when it was.
+	// restartedAt replaces all pods when its value changes; by convention a
+	// timestamp.
 	RestartedAt *string `json:"restartedAt,omitempty"`
 }
 

@@ -5,22 +5,22 @@ package v1alpha1
 // VolumeApplyConfiguration represents a declarative configuration of the Volume type for use
 // with apply.
 //
-// Volume is something that the container finds at a path.
+// Volume is a volume that is mounted into the container.
 type VolumeApplyConfiguration struct {
-	// name of the volume.
+	// name is the name of the volume.
 	Name *string `json:"name,omitempty"`
-	// mountPath is where the container finds it, for example /data.
+	// mountPath is the path at which the volume is mounted, for example /data.
 	MountPath *string `json:"mountPath,omitempty"`
-	// readOnly keeps the container from writing to it. Default false.
+	// readOnly mounts the volume read-only. Default false.
 	ReadOnly *bool `json:"readOnly,omitempty"`
-	// emptyDir is empty when a pod starts and gone when it ends.
+	// emptyDir is a temporary directory that is deleted with the pod.
 	EmptyDir *EmptyDirVolumeApplyConfiguration `json:"emptyDir,omitempty"`
-	// secret shows the content of a Secret of this namespace as files.
+	// secret mounts the keys of a Secret in the same namespace as files.
 	Secret *ObjectVolumeApplyConfiguration `json:"secret,omitempty"`
-	// configMap shows the content of a ConfigMap of this namespace as files.
+	// configMap mounts the keys of a ConfigMap in the same namespace as files.
 	ConfigMap *ObjectVolumeApplyConfiguration `json:"configMap,omitempty"`
-	// persistentVolumeClaim is storage of this namespace that somebody else made
-	// and looks after.
+	// persistentVolumeClaim mounts an existing PersistentVolumeClaim in the same
+	// namespace. Holdfast does not create, expand or delete it.
 	PersistentVolumeClaim *ClaimVolumeApplyConfiguration `json:"persistentVolumeClaim,omitempty"`
 }
 

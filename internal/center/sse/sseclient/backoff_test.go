@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// recordingClock notes how long it was to wait, and does not.
+// recordingClock records delays without waiting.
 type recordingClock struct {
 	clock.RealClock
 	delays []time.Duration
@@ -23,8 +23,8 @@ func (i *recordingClock) NewTimer(d time.Duration) clock.Timer {
 	return i.RealClock.NewTimer(0)
 }
 
-// A replica that has crashed is met once more before its Service knows: that is no reason to wait
-// longer. What fails after that is.
+// The first failure after a disconnect does not increase the backoff, because the Service may still route to the
+// crashed replica. Later failures do.
 func TestReconnectBackoff(t *testing.T) {
 	c := &recordingClock{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -36,7 +36,7 @@ func TestReconnectBackoff(t *testing.T) {
 		case 6:
 			cancel()
 		}
-		return nil, errors.New("nobody is there")
+		return nil, errors.New("connection refused")
 	}}
 	if err := client.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestReconnectBackoff(t *testing.T) {
 	}
 	for i, d := range c.delays {
 		if d < want[i]/2 || d > want[i] {
-			t.Errorf("wait %d is %s, want %s to %s", i, d, want[i]/2, want[i])
+			t.Errorf("delay %d is %s, want %s to %s", i, d, want[i]/2, want[i])
 		}
 	}
 }

@@ -1,7 +1,7 @@
-// Package sseclient follows a stream of the application center and holds what it says.
+// Package sseclient subscribes to a stream of the application center and stores its entries.
 //
-// Safety rule: it shows a snapshot when it is complete and not before, and after a cut it
-// carries on only from what it has seen whole.
+// Safety rule: a snapshot is visible only after it is complete. After a disconnect, the client resumes only
+// from complete events.
 package sseclient
 
 import (
@@ -19,42 +19,42 @@ import (
 )
 
 const (
-	// idleTimeout is how long a center that is there says nothing: three heartbeats.
+	// idleTimeout is the time without data after which a connection counts as dead: three heartbeats.
 	idleTimeout = 45 * time.Second
-	// The center says how long to wait before coming again; it doubles with each failure.
+	// The center sets the retry delay, which doubles with each failure.
 	initialBackoff, maxBackoff = time.Second, 30 * time.Second
 )
 
-// Client follows one stream, always of the same topics.
+// Client subscribes to one stream with fixed topics.
 type Client struct {
-	// Connect asks for the stream, with the header Last-Event-ID if lastID is not empty.
+	// Connect requests the stream, with the Last-Event-ID header if lastID is not empty.
 	Connect func(ctx context.Context, lastID string) (*http.Response, error)
-	// OnUpdate is called when entries have changed, once for all that arrived together.
+	// OnUpdate is called when entries have changed, once per received batch.
 	OnUpdate func()
-	// OnDisconnect is called when the stream was cut, with the reason; it will be tried again.
+	// OnDisconnect is called with the reason when the stream was interrupted. The client reconnects.
 	OnDisconnect func(error)
-	// Clock is that of the machine, unless it is set.
+	// Clock is for tests. Default: the system clock.
 	Clock clock.WithDelayedExecution
 
 	mu    sync.Mutex
 	state state
 }
 
-// StatusError is an answer that will not get better by asking again.
+// StatusError is a response with a status code for which a retry is useless.
 type StatusError struct{ Code int }
 
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("the center answers %d %s: check the address and your rights", e.Code, http.StatusText(e.Code))
+	return fmt.Sprintf("the center returned %d %s: check the address and your permissions", e.Code, http.StatusText(e.Code))
 }
 
-// Entries are those that are there now. It is nil before the first snapshot is complete.
+// Entries returns the current entries, or nil before the first snapshot is complete.
 func (c *Client) Entries() map[ID]Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.state.entries)
 }
 
-// Run follows the stream until the context ends or the center refuses.
+// Run reads the stream until the context ends or the center rejects the request.
 func (c *Client) Run(ctx context.Context) error {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
@@ -72,8 +72,8 @@ func (c *Client) Run(ctx context.Context) error {
 			c.OnDisconnect(err)
 		}
 		if retry > 0 {
-			// It was connected: whatever comes next is a first failure. Of a replica that has
-			// crashed the Service learns a moment later, so that one is no reason to wait longer.
+			// The client was connected, so reset the backoff. The first failure after that does not increase
+			// it: the Service may still route to a crashed replica.
 			backoff, connected = retry, true
 		}
 		timer := c.Clock.NewTimer(backoff/2 + rand.N(backoff/2+1))
@@ -90,11 +90,11 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// runOnce follows one connection and says how long the center asks to wait after it.
+// runOnce reads one connection and returns the retry delay that the center requested.
 func (c *Client) runOnce(ctx context.Context) (retry time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// A connection that nobody closed can be dead all the same.
+	// The watchdog detects dead connections that were not closed.
 	watchdog := c.Clock.AfterFunc(idleTimeout, cancel)
 	defer watchdog.Stop()
 	resp, err := c.Connect(ctx, c.lastID())
@@ -104,7 +104,7 @@ func (c *Client) runOnce(ctx context.Context) (retry time.Duration, err error) {
 	defer func() { _ = resp.Body.Close() }()
 	if code := resp.StatusCode; code != http.StatusOK {
 		if code == http.StatusTooManyRequests || code >= http.StatusInternalServerError {
-			return 0, fmt.Errorf("the center answers %d %s", code, http.StatusText(code))
+			return 0, fmt.Errorf("the center returned %d %s", code, http.StatusText(code))
 		}
 		return 0, &StatusError{Code: code}
 	}

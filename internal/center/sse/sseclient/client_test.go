@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/sse/sseclient"
 )
 
-// immediateClock is a clock that does not wait before coming again.
+// immediateClock is a clock without retry delays.
 type immediateClock struct{ clock.RealClock }
 
 func (q immediateClock) NewTimer(time.Duration) clock.Timer {
 	return q.RealClock.NewTimer(time.Millisecond)
 }
 
-// Each answer is one connection; after the last one the center refuses.
+// Each response is one connection. After the last one the center rejects requests.
 func TestClientRun(t *testing.T) {
 	const snapshot = "id: R-1\nevent: snapshot\ndata: {\"part\":0,\"complete\":true,\"entries\":[{\"topic\":\"a\",\"key\":\"k\",\"body\":1}]}\n\n"
 	for name, tc := range map[string]struct {
@@ -39,11 +39,11 @@ func TestClientRun(t *testing.T) {
 			answers: []string{snapshot + "id: R-2\nevent: change\ndata: {\"topic\":\"a\",\"key\":\"k\"}\n\n"},
 			want:    map[string]string{}, wantIDs: []string{"", "R-2"},
 		},
-		"cut within an event": {
+		"disconnect within an event": {
 			answers: []string{snapshot + "id: R-2\nevent: change\ndata: {\"topic\":\"a\""},
 			want:    map[string]string{"k": "1"}, wantIDs: []string{"", "R-1"},
 		},
-		"cut within a snapshot": {
+		"disconnect within a snapshot": {
 			answers: []string{snapshot + "id:\nevent: reset\ndata: {}\n\nid:\nevent: snapshot\ndata: {\"part\":0,\"entries\":[]}\n\n"},
 			want:    map[string]string{"k": "1"}, wantIDs: []string{"", ""},
 		},
@@ -51,7 +51,7 @@ func TestClientRun(t *testing.T) {
 			answers: []string{snapshot + "id: R-2\nevent: change\ndata: {\n\n"},
 			want:    map[string]string{"k": "1"}, wantIDs: []string{"", ""},
 		},
-		"a delta before a snapshot": {
+		"delta before a snapshot": {
 			answers: []string{"id: R-2\nevent: change\ndata: {\"topic\":\"a\",\"key\":\"k\",\"body\":1}\n\n"}, wantIDs: []string{"", ""},
 		},
 		"overload": {answers: []string{"503", snapshot}, want: map[string]string{"k": "1"}, wantIDs: []string{"", "", "R-1"}},
@@ -82,7 +82,7 @@ func TestClientRun(t *testing.T) {
 			}}
 			var refused *sseclient.StatusError
 			if err := c.Run(ctx); !errors.As(err, &refused) || refused.Code != http.StatusForbidden {
-				t.Fatalf("want to be refused with 403, got %v", err)
+				t.Fatalf("want status 403, got %v", err)
 			}
 			var got map[string]string
 			if all := c.Entries(); all != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// event is one of a stream; comments are events without anything.
+// event is an event of a stream. A comment is an empty event.
 type event struct {
 	id    *string
 	name  string
@@ -19,10 +19,10 @@ type event struct {
 	retry time.Duration
 }
 
-// maxLine is more than a hub ever sends in one line.
+// maxLine is larger than any line that a hub sends.
 const maxLine = 4 << 20
 
-// readEvent reads up to the next empty line.
+// readEvent reads an event up to the next empty line.
 func readEvent(r *bufio.Reader) (event, error) {
 	var e event
 	for {
@@ -53,7 +53,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		if len(line)+len(part) > maxLine {
-			return nil, fmt.Errorf("a line of more than %d bytes: not the stream of a center", maxLine)
+			return nil, fmt.Errorf("line exceeds %d bytes: not a stream of the center", maxLine)
 		}
 		if err == nil && line == nil {
 			return bytes.TrimRight(part, "\r\n"), nil
@@ -64,7 +64,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 			return bytes.TrimRight(line, "\r\n"), nil
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF):
-			// A stream has no end of its own.
+			// A stream never ends with a complete event.
 			return nil, io.ErrUnexpectedEOF
 		default:
 			return nil, err
@@ -72,10 +72,10 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// ID is what an entry goes by.
+// ID identifies an entry.
 type ID struct{ Topic, Key string }
 
-// Entry is one entry as the center sent it.
+// Entry is an entry as sent by the center.
 type Entry struct {
 	Topic string          `json:"topic"`
 	Key   string          `json:"key"`
@@ -83,15 +83,15 @@ type Entry struct {
 	Body  json.RawMessage `json:"body,omitempty"`
 }
 
-// state is what a client has made of the events so far.
+// state is the state of a client.
 type state struct {
 	entries map[ID]Entry
-	// pending is the snapshot that is not complete.
+	// pending is the incomplete snapshot.
 	pending map[ID]Entry
 	lastID  string
 }
 
-// apply says whether the entries changed. After an error there is nothing to carry on from.
+// apply applies an event and reports whether the entries changed. After an error the client cannot resume.
 func (s *state) apply(e event) (changed bool, err error) {
 	if e.id != nil {
 		s.lastID = *e.id
@@ -112,7 +112,7 @@ func (s *state) apply(e event) (changed bool, err error) {
 		return false, fmt.Errorf("read event %s: %w", e.name, err)
 	}
 	if s.entries == nil {
-		return false, fmt.Errorf("event %s came before a snapshot", e.name)
+		return false, fmt.Errorf("received event %s before a snapshot", e.name)
 	}
 	id := ID{entry.Topic, entry.Key}
 	if entry.Body == nil {
@@ -136,7 +136,7 @@ func (s *state) snapshot(data []byte) (bool, error) {
 		s.pending = map[ID]Entry{}
 	}
 	if s.pending == nil {
-		return false, fmt.Errorf("part %d of a snapshot came without the first one", part.Part)
+		return false, fmt.Errorf("received part %d of a snapshot without part 0", part.Part)
 	}
 	for _, e := range part.Entries {
 		s.pending[ID{e.Topic, e.Key}] = e

@@ -1,11 +1,10 @@
-// The program fluxssa is contender C5: Flux's apply engine, github.com/fluxcd/pkg/ssa as it was
-// released, with the least possible controller around it. One list and watch brings
-// AppServices, the Deployment and the Service of each go through ApplyAll, and then its status
-// says Ready. It is not Flux: there is no source, no inventory, no health check and no interval,
-// and nobody looks at the Deployment again, so that Ready means applied and no more.
+// The program fluxssa is contender C5: the apply engine of Flux, github.com/fluxcd/pkg/ssa as released, in a minimal
+// controller. One list and watch provides AppServices, ApplyAll applies the Deployment and the Service of each, and then
+// its status is Ready. It is not Flux: there is no source, no inventory, no health check and no interval, and the
+// Deployment is not checked again, so that Ready only means applied.
 //
-// The engine is set up like Flux's kustomize-controller does it: a client without a cache, owner
-// labels, and four objects of an application looked at side by side.
+// The engine is set up as in Flux's kustomize-controller: a client without a cache, owner labels, and four objects of an
+// application applied concurrently.
 package main
 
 import (
@@ -76,7 +75,7 @@ func main() {
 	}
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), informer.Informer().HasSynced) {
-		return // was asked to end
+		return // the context ended
 	}
 	for range o.Workers {
 		go wait.UntilWithContext(ctx, a.work, time.Second)
@@ -86,7 +85,7 @@ func main() {
 	a.queue.ShutDown()
 }
 
-// enqueue queues what was not applied yet as it is now.
+// enqueue adds an AppService unless its current version was already applied.
 func (a *applier) enqueue(obj any) {
 	app, ok := obj.(*appsapi.AppService)
 	if !ok || app.Status.ObservedGeneration == app.Generation {
@@ -102,7 +101,7 @@ func (a *applier) work(ctx context.Context) {
 			return
 		}
 		if err := a.apply(ctx, key); err != nil {
-			klog.ErrorS(err, "Trying again", "appService", key)
+			klog.ErrorS(err, "Retrying", "appService", key)
 			a.queue.AddRateLimited(key)
 		} else {
 			a.queue.Forget(key)
@@ -111,7 +110,7 @@ func (a *applier) work(ctx context.Context) {
 	}
 }
 
-// apply hands the objects of an AppService to the engine, and reports.
+// apply applies the objects of an AppService and writes its status.
 func (a *applier) apply(ctx context.Context, key cache.ObjectName) error {
 	app, err := a.apps.AppServices(key.Namespace).Get(key.Name)
 	if err != nil {
@@ -133,7 +132,7 @@ func (a *applier) apply(ctx context.Context, key cache.ObjectName) error {
 	return nil
 }
 
-// manifests are the objects of an AppService, in the form in which Flux finds them in a source.
+// manifests returns the objects of an AppService in the form of manifests.
 func manifests(app *appsapi.AppService) ([]*unstructured.Unstructured, error) {
 	typed := []runtime.Object{web.Deployment(app)}
 	if web.HasService(app) {
@@ -145,7 +144,7 @@ func manifests(app *appsapi.AppService) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode %T of %s: %w", object, app.Name, err)
 		}
-		delete(fields, "status") // nobody writes that into a manifest
+		delete(fields, "status") // manifests have no status
 		out = append(out, &unstructured.Unstructured{Object: fields})
 	}
 	return out, nil

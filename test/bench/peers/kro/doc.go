@@ -1,7 +1,5 @@
-// Package kro pins contender C4: kro as it was released, its program unchanged, built with the
-// versions of its release and of nothing else. That is why this is a module of its own, which
-// depends on nothing of ours. Package test/bench/contender says how it is started.
+// Package kro pins contender C4: kro as released, the unchanged program, built with the versions of its release. It is
+// therefore a separate module without dependencies on Holdfast. Package test/bench/contender starts it.
 //
-// web.yaml is what a user of kro would write to get what an AppService is to us. Its CRDs come
-// from the chart in its module.
+// web.yaml is the equivalent of an AppService for kro. The CRDs of kro come from the chart in its module.
 package kro

@@ -1,12 +1,10 @@
-// The program kubebuilder is contender C3: the pattern that kubebuilder scaffolds and its book
-// teaches, written anew by us for our kind, on controller-runtime with its default cache and
-// client. A pass gets the AppService, puts a finalizer on it, makes the Deployment and the
-// Service what they should be with CreateOrUpdate, and updates the status whether or not it has
-// changed. It owns both kinds, so that their changes come back.
+// The program kubebuilder is contender C3: the pattern that kubebuilder scaffolds and its book describes, implemented
+// for the benchmark on controller-runtime with its default cache and client. A reconciliation gets the AppService, adds
+// a finalizer, updates the Deployment and the Service with CreateOrUpdate, and updates the status whether or not it has
+// changed. The controller owns and watches both kinds.
 //
-// It differs from what is taught in the peer's favour: what the API server fills in is left as
-// it is, so that CreateOrUpdate writes only when something differs, and retries wait for their
-// own backoff alone, not for a bucket of tokens that all share.
+// It deviates from the book in the peer's favor: fields that the API server defaults are not changed, so that
+// CreateOrUpdate writes only if something differs, and retries only use their own backoff without a shared token bucket.
 package main
 
 import (
@@ -65,7 +63,7 @@ func main() {
 	}
 }
 
-// announceReady says that the program works once the caches of the controller are filled.
+// announceReady reports readiness once the caches of the controller are synced.
 func announceReady(ctx context.Context, c cache.Cache) error {
 	for _, kind := range []client.Object{&appsapi.AppService{}, &appsv1.Deployment{}, &corev1.Service{}} {
 		if _, err := c.GetInformer(ctx, kind); err != nil {

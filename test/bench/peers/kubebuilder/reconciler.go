@@ -23,14 +23,13 @@ type reconciler struct {
 	Scheme *runtime.Scheme
 }
 
-// Reconcile is one pass.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var app appsapi.AppService
 	if err := r.Get(ctx, request.NamespacedName, &app); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !app.DeletionTimestamp.IsZero() {
-		// Nothing lies outside of the cluster, and the garbage collector has the rest.
+		// There are no external resources, and the garbage collector deletes the children.
 		if controllerutil.RemoveFinalizer(&app, finalizer) {
 			return ctrl.Result{}, client.IgnoreNotFound(r.Update(ctx, &app))
 		}
@@ -43,12 +42,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error { return r.mutateDeployment(&app, deployment) }); err != nil {
-		return ctrl.Result{}, fmt.Errorf("make Deployment %s what it should be: %w", app.Name, err)
+		return ctrl.Result{}, fmt.Errorf("update Deployment %s: %w", app.Name, err)
 	}
 	if web.HasService(&app) {
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 		if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, service, func() error { return r.mutateService(&app, service) }); err != nil {
-			return ctrl.Result{}, fmt.Errorf("make Service %s what it should be: %w", app.Name, err)
+			return ctrl.Result{}, fmt.Errorf("update Service %s: %w", app.Name, err)
 		}
 	}
 	web.SetReadyStatus(&app, web.Available(deployment), deployment.Status.Replicas, deployment.Status.AvailableReplicas)
@@ -58,7 +57,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// mutateDeployment changes d to what it should be, and leaves alone what the spec does not say.
+// mutateDeployment sets the desired fields and keeps all others.
 func (r *reconciler) mutateDeployment(app *appsapi.AppService, d *appsv1.Deployment) error {
 	want := web.Deployment(app)
 	d.Labels = mergeLabels(d.Labels, want.Labels)

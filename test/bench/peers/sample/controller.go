@@ -50,7 +50,7 @@ type controller struct {
 func newController(ctx context.Context, kube kubernetes.Interface, apps versioned.Interface,
 	deployments appsinformers.DeploymentInformer, services coreinformers.ServiceInformer, appServices informers.AppServiceInformer,
 ) (*controller, error) {
-	utilruntime.Must(appsapi.AddToScheme(kubescheme.Scheme)) // events name the kind of their object
+	utilruntime.Must(appsapi.AddToScheme(kubescheme.Scheme)) // events need the kind of their object
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	c := &controller{
@@ -72,7 +72,7 @@ func newController(ctx context.Context, kube kubernetes.Interface, apps versione
 		if _, err := children.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: c.enqueueOwner,
 			UpdateFunc: func(before, after any) {
-				// A resync says the same again, which the AppService's own resync makes up for.
+				// Ignore resyncs; the AppService's own resync covers them.
 				if before.(metav1.Object).GetResourceVersion() != after.(metav1.Object).GetResourceVersion() {
 					c.enqueueOwner(after)
 				}
@@ -94,14 +94,14 @@ func (c *controller) enqueue(obj any) {
 	c.queue.Add(name)
 }
 
-// enqueueOwner queues the AppService that a child belongs to.
+// enqueueOwner enqueues the AppService of a child.
 func (c *controller) enqueueOwner(obj any) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
 	child, ok := obj.(metav1.Object)
 	if !ok {
-		utilruntime.HandleError(fmt.Errorf("a child of type %T", obj))
+		utilruntime.HandleError(fmt.Errorf("unexpected type %T of a child", obj))
 		return
 	}
 	owner := metav1.GetControllerOf(child)
@@ -110,12 +110,12 @@ func (c *controller) enqueueOwner(obj any) {
 	}
 	app, err := c.appServices.AppServices(child.GetNamespace()).Get(owner.Name)
 	if err != nil {
-		return // gone: the garbage collector takes the child, too
+		return // deleted: the garbage collector deletes the child, too
 	}
 	c.enqueue(app)
 }
 
-// run works until the context ends.
+// run runs the workers until the context ends.
 func (c *controller) run(ctx context.Context, workers int, ready func()) error {
 	defer c.queue.ShutDown()
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {
@@ -136,7 +136,7 @@ func (c *controller) work(ctx context.Context) {
 			return
 		}
 		if err := c.sync(ctx, key); err != nil {
-			klog.ErrorS(err, "Trying again", "appService", key)
+			klog.ErrorS(err, "Retrying", "appService", key)
 			c.queue.AddRateLimited(key)
 		} else {
 			c.queue.Forget(key)
@@ -145,7 +145,7 @@ func (c *controller) work(ctx context.Context) {
 	}
 }
 
-// sync is one pass.
+// sync reconciles one AppService.
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	app, err := c.appServices.AppServices(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -204,13 +204,13 @@ func (c *controller) syncService(ctx context.Context, app *appsapi.AppService) e
 	if slices.Equal(want.Spec.Ports, have.Spec.Ports) {
 		return nil
 	}
-	changed := have.DeepCopy() // a Service keeps its address
+	changed := have.DeepCopy() // keeps the cluster IP
 	changed.Spec.Ports = want.Spec.Ports
 	_, err = c.kube.CoreV1().Services(app.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: controllerName})
 	return err
 }
 
-// ensureOwned refuses a child that somebody else made.
+// ensureOwned rejects a child of another owner.
 func (c *controller) ensureOwned(app *appsapi.AppService, child interface {
 	metav1.Object
 	runtime.Object
@@ -224,9 +224,9 @@ func (c *controller) ensureOwned(app *appsapi.AppService, child interface {
 	return err
 }
 
-// updateStatus writes the status of every pass, whether or not it has changed.
+// updateStatus writes the status in every reconciliation, whether or not it has changed.
 func (c *controller) updateStatus(ctx context.Context, app *appsapi.AppService, d *appsv1.Deployment) error {
-	changed := app.DeepCopy() // never change what a lister gave
+	changed := app.DeepCopy() // objects from a lister are read-only
 	web.SetReadyStatus(changed, web.Available(d), d.Status.Replicas, d.Status.AvailableReplicas)
 	_, err := c.apps.AppsV1alpha1().AppServices(app.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{FieldManager: controllerName})
 	return err

@@ -1,11 +1,9 @@
-// The program sample is contender C2: the pattern of Kubernetes' sample-controller, as it is
-// taught in its repository and in books, written anew by us for our kind. Typed informers of a
-// shared factory fill listers, a rate-limited queue holds keys, and one pass looks for the
-// children in the listers, creates what is missing, compares the fields that the spec has,
-// writes the status whether or not it has changed, and says Synced in an event.
+// The program sample is contender C2: the pattern of the Kubernetes sample-controller, implemented for the benchmark.
+// Typed informers of a shared factory fill listers, a rate-limited queue holds keys, and a reconciliation reads the
+// children from the listers, creates missing ones, compares the fields of the spec, writes the status whether or not it
+// has changed, and emits a Synced event.
 //
-// It differs from what is taught in the peer's favour: retries wait for their own backoff
-// alone, not for a bucket of tokens that all share.
+// It deviates from the sample in the peer's favor: retries only use their own backoff without a shared token bucket.
 package main
 
 import (
@@ -22,7 +20,7 @@ import (
 )
 
 func main() {
-	resync := flag.Duration("resync", 30*time.Second, "how often everything is looked at again; the pattern is taught with half a minute")
+	resync := flag.Duration("resync", 30*time.Second, "resync interval; 30s is that of the sample-controller")
 	o := setup.ParseFlags()
 	ctx, stop := setup.SignalContext()
 	defer stop()

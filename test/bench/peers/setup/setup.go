@@ -1,5 +1,4 @@
-// Package setup is what the programs of the peers have in common around their main function:
-// flags, access to the API server, and the word "ready".
+// Package setup contains the common setup of the peers: flags, access to the API server, and the readiness message.
 package setup
 
 import (
@@ -21,15 +20,15 @@ type Options struct {
 	Config  *rest.Config
 }
 
-// ParseFlags reads the flags. The program may have added its own before.
+// ParseFlags parses the flags. The program may have registered others before.
 func ParseFlags() Options {
-	kubeconfig := flag.Lookup("kubeconfig") // controller-runtime brings one along
+	kubeconfig := flag.Lookup("kubeconfig") // controller-runtime registers this flag
 	if kubeconfig == nil {
-		flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "how to reach the API server")
+		flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "path of the kubeconfig")
 		kubeconfig = flag.Lookup("kubeconfig")
 	}
-	workers := flag.Int("workers", 8, "how many AppServices are worked on at once")
-	qps := flag.Float64("qps", -1, "requests per second that the client allows itself; negative means no limit")
+	workers := flag.Int("workers", 8, "number of concurrent reconciliations")
+	qps := flag.Float64("qps", -1, "client-side limit of requests per second; negative disables it")
 	flag.Parse()
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig.Value.String())
 	if err != nil {
@@ -39,16 +38,16 @@ func ParseFlags() Options {
 	return Options{Workers: *workers, Config: cfg}
 }
 
-// SignalContext ends when the process is asked to end.
+// SignalContext returns a context that ends on SIGTERM or SIGINT.
 func SignalContext() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 }
 
-// AnnounceReady tells who started the process that its caches are filled and that it works.
+// AnnounceReady reports to the parent process that the caches are synced.
 func AnnounceReady() { fmt.Println("ready") }
 
-// Fatal ends a process that cannot go on.
+// Fatal logs the error and exits.
 func Fatal(err error) {
-	klog.ErrorS(err, "Cannot go on")
+	klog.ErrorS(err, "Fatal error")
 	klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 }

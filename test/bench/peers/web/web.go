@@ -1,4 +1,4 @@
-// Package web says what the peers make of an AppService, and when that works.
+// Package web defines the children of an AppService for all peers, and when they are ready.
 package web
 
 import (
@@ -14,21 +14,20 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// Labels are those of a child, the recommended ones and whose it is. The driver counts children by
-// the last.
+// Labels returns the labels of a child: the recommended labels and the owner. The driver counts children by the owner.
 func Labels(app *appsapi.AppService) map[string]string {
 	return map[string]string{
 		appsapi.LabelName: "service", appsapi.LabelInstance: app.Name, appsapi.LabelComponent: app.Name, appsapi.LabelPartOf: app.Name,
-		appsapi.LabelManagedBy: managedBy, appsapi.LabelOwnerKind: "AppService", appsapi.LabelOwnerUID: string(app.UID),
+		appsapi.LabelManagedBy: managedBy, appsapi.DefaultKeys.OwnerKind: "AppService", appsapi.DefaultKeys.OwnerUID: string(app.UID),
 	}
 }
 
-// managedBy is the same for all: what is compared has to be the same.
+// managedBy is equal for all peers, so that the children are equal.
 const managedBy = "holdfast"
 
-// Selector finds the pods.
+// Selector returns the selector of the pods.
 func Selector(app *appsapi.AppService) map[string]string {
-	return map[string]string{appsapi.LabelManagedBy: managedBy, appsapi.LabelWorkload: "deployment-" + app.Name}
+	return map[string]string{appsapi.LabelManagedBy: managedBy, appsapi.DefaultKeys.Workload: "deployment-" + app.Name}
 }
 
 func objectMeta(app *appsapi.AppService, extraLabels map[string]string) metav1.ObjectMeta {
@@ -40,16 +39,15 @@ func objectMeta(app *appsapi.AppService, extraLabels map[string]string) metav1.O
 	}
 }
 
-// Deployment runs the image, with all that Holdfast gives one that serves on a port: a probe, time to
-// drain, no more rights than needed, pods spread over nodes and zones. The driver checks that it is
-// the same.
+// Deployment returns the same Deployment as Holdfast creates for an image with a port: with probe, preStop sleep,
+// restricted security context and topology spread. The driver verifies that it is equal.
 func Deployment(app *appsapi.AppService) *appsv1.Deployment {
 	labels := Selector(app)
 	labels[appsapi.LabelInstance] = app.Name
 	none, one := intstr.FromInt32(0), intstr.FromInt32(1)
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
-		ObjectMeta: objectMeta(app, map[string]string{appsapi.LabelVersion: imageTag(app.Spec.Image), appsapi.LabelWorkload: "deployment-" + app.Name}),
+		ObjectMeta: objectMeta(app, map[string]string{appsapi.LabelVersion: imageTag(app.Spec.Image), appsapi.DefaultKeys.Workload: "deployment-" + app.Name}),
 		Spec: appsv1.DeploymentSpec{
 			Replicas:                app.Spec.Replicas,
 			ProgressDeadlineSeconds: new(int32(600)),
@@ -93,10 +91,10 @@ func topologySpread(app *appsapi.AppService, topologyKey string) corev1.Topology
 	}
 }
 
-// imageTag is the version of an image.
+// imageTag returns the tag of an image.
 func imageTag(image string) string { return image[strings.LastIndex(image, ":")+1:] }
 
-// ContainerPorts are the ports of the container, with what the API server would fill in.
+// ContainerPorts returns the ports of the container with the API server's defaults.
 func ContainerPorts(app *appsapi.AppService) []corev1.ContainerPort {
 	var out []corev1.ContainerPort
 	for _, p := range app.Spec.Ports {
@@ -105,7 +103,7 @@ func ContainerPorts(app *appsapi.AppService) []corev1.ContainerPort {
 	return out
 }
 
-// Service leads to the pods. An AppService without ports has none: see [HasService].
+// Service returns the Service of the pods. An AppService without ports has none: see [HasService].
 func Service(app *appsapi.AppService) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Service"},
@@ -114,10 +112,10 @@ func Service(app *appsapi.AppService) *corev1.Service {
 	}
 }
 
-// HasService says whether there is anything to lead to.
+// HasService reports whether the AppService has ports.
 func HasService(app *appsapi.AppService) bool { return len(app.Spec.Ports) > 0 }
 
-// ServicePorts are the ports of the Service, with what the API server would fill in.
+// ServicePorts returns the ports of the Service with the API server's defaults.
 func ServicePorts(app *appsapi.AppService) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, p := range app.Spec.Ports {
@@ -140,8 +138,7 @@ func protocol(p appsapi.Port) corev1.Protocol {
 	return corev1.ProtocolTCP
 }
 
-// Available says whether the controller-manager has seen the Deployment as it is now and
-// enough pods serve.
+// Available reports whether the current Deployment was observed by its controller and enough pods are available.
 func Available(d *appsv1.Deployment) bool {
 	want := int32(1)
 	if d.Spec.Replicas != nil {
@@ -150,7 +147,7 @@ func Available(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.AvailableReplicas >= want
 }
 
-// SetReadyStatus writes into the status of app whether it is ready.
+// SetReadyStatus sets the Ready condition of app.
 func SetReadyStatus(app *appsapi.AppService, ready bool, replicas, available int32) {
 	condition := metav1.Condition{
 		Type: appsapi.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: app.Generation,

@@ -1,5 +1,4 @@
-// Command pause holds the namespaces of a pod and reaps what its containers leave
-// behind.
+// Command pause holds the namespaces of a pod and reaps its orphaned processes.
 package main
 
 import (

@@ -1,12 +1,12 @@
-// Command web is the program that tests run as an application. It answers with who
-// it is, and can be told to start slowly, fail its health check, crash or end.
+// Command web is the application program of tests. It responds with its pod name, and can start slowly, fail its health
+// check, crash or exit.
 //
-// Switches, as flags or while it runs (POST /switch?healthy=false):
+// Options, as flags or at runtime (POST /switch?healthy=false):
 //
 //	--start-delay=10s   listen only after this time
 //	--healthy=false     /healthz answers 503
-//	--needs=URL         everything answers 503 until this has answered once; of
-//	                    tcp://host:port, until it lets us connect
+//	--needs=URL         everything answers 503 until this URL has answered once;
+//	                    tcp://host:port, until it accepts a connection
 //	--crash-after=5s    exit with code 1 after this time; 0s means at once
 //	--exit-after=5s     exit with code 0 after this time
 package main
@@ -29,16 +29,16 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	address := flag.String("address", ":8080", "where to listen")
+	address := flag.String("address", ":8080", "listen address")
 	startDelay := flag.Duration("start-delay", 0, "listen only after this time")
-	health := flag.Bool("healthy", true, "what /healthz says at first")
+	health := flag.Bool("healthy", true, "initial state of /healthz")
 	needs := flag.String("needs", "", "answer 503 until this URL has answered once")
 	crashAfter := flag.Duration("crash-after", -1, "exit with code 1 after this time")
 	exitAfter := flag.Duration("exit-after", -1, "exit with code 0 after this time")
 	flag.Parse()
 
-	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) // until the end
-	scheduleExit(*crashAfter, 1, "crashing as told")
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) // until termination
+	scheduleExit(*crashAfter, 1, "crashing on request")
 	scheduleExit(*exitAfter, 0, "done")
 	if err := serve(ctx, *address, *startDelay, requireDependency(*needs, handler(*health))); err != nil {
 		log.Fatalf("web: %v", err)
@@ -66,7 +66,7 @@ func serve(ctx context.Context, address string, delay time.Duration, h http.Hand
 	go func() {
 		<-ctx.Done()
 		log.Print("stopping")
-		// Requests in flight get their answer: a rolling update must drop none.
+		// Requests in flight are completed: a rolling update must not drop requests.
 		stopped <- server.Shutdown(context.Background())
 	}()
 	log.Printf("listening on %s", address)
@@ -76,7 +76,7 @@ func serve(ctx context.Context, address string, delay time.Duration, h http.Hand
 	return <-stopped
 }
 
-// requireDependency answers 503 until another program has answered once.
+// requireDependency answers 503 until the dependency has answered once.
 func requireDependency(url string, h http.Handler) http.Handler {
 	if url == "" {
 		return h
@@ -121,7 +121,7 @@ func handler(health bool) http.Handler {
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if !healthy.Load() {
-			http.Error(w, "told to be unhealthy", http.StatusServiceUnavailable)
+			http.Error(w, "unhealthy on request", http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
@@ -139,7 +139,7 @@ func handler(health bool) http.Handler {
 		log.Printf("healthy=%t", v)
 	})
 	mux.HandleFunc("POST /crash", func(http.ResponseWriter, *http.Request) {
-		log.Print("crashing as told")
+		log.Print("crashing on request")
 		os.Exit(1)
 	})
 	return mux

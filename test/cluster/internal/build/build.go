@@ -1,9 +1,8 @@
-// Package build makes the programs and images of a test cluster from pinned Go
-// modules and Debian packages, each once per version. Results are kept outside the
-// work tree and shared by all checkouts: a second build finds them and returns.
+// Package build builds the programs and images of a test cluster from pinned Go modules and Debian packages, each once
+// per version. Results are cached outside of the repository and shared by all checkouts.
 //
-// Safety rule: a result appears under its final name only when it is complete, so
-// an interrupted build leaves nothing that a later one would trust.
+// Safety rule: a result gets its final name only when it is complete, so that results of an interrupted build are never
+// used.
 package build
 
 import (
@@ -21,15 +20,15 @@ import (
 	"time"
 )
 
-// Builder knows where things are made from and kept.
+// Builder is the configuration of a build.
 type Builder struct {
-	Source     string // folder of the test/cluster module
+	Source     string // directory of the test/cluster module
 	Cache      string
-	Kubernetes string // version, e.g. 1.36.3; empty means the pinned one
+	Kubernetes string // for example 1.36.3; empty means the pinned version
 	Out        io.Writer
 }
 
-// New returns a Builder for the checkout that the caller stands in.
+// New returns a Builder for the checkout of the working directory.
 func New(kubernetes string, out io.Writer) (*Builder, error) {
 	source, err := findSource()
 	if err != nil {
@@ -39,7 +38,7 @@ func New(kubernetes string, out io.Writer) (*Builder, error) {
 	if cache == "" {
 		dir, err := os.UserCacheDir()
 		if err != nil {
-			return nil, fmt.Errorf("find the cache folder (set HOLDFAST_CACHE): %w", err)
+			return nil, fmt.Errorf("find the cache directory (set HOLDFAST_CACHE): %w", err)
 		}
 		cache = filepath.Join(dir, "holdfast")
 	}
@@ -57,11 +56,11 @@ func findSource() (string, error) {
 			return source, nil
 		}
 	}
-	return "", errors.New("find test/cluster: run this inside a checkout of Holdfast")
+	return "", errors.New("find test/cluster: run this command in a checkout of Holdfast")
 }
 
-// buildOnce makes what is missing, one build at a time in the whole cache. Whoever had to
-// wait finds it made meanwhile. What is there needs no lock: it is complete.
+// buildOnce builds what is missing, with one build at a time in the cache. It checks again after waiting for the lock.
+// Existing results are complete and need no lock.
 func (b *Builder) buildOnce(missing func() bool, build func() error) error {
 	if !missing() {
 		return nil
@@ -80,8 +79,7 @@ func (b *Builder) buildOnce(missing func() bool, build func() error) error {
 	return build()
 }
 
-// removeLeftovers removes what interrupted builds have left. Only the holder of the lock builds,
-// so nobody is at work on it.
+// removeLeftovers removes the files of interrupted builds. The holder of the lock is the only build.
 func (b *Builder) removeLeftovers() error {
 	left, err := filepath.Glob(filepath.Join(b.Cache, "*", ".*"))
 	if err != nil {
@@ -93,7 +91,7 @@ func (b *Builder) removeLeftovers() error {
 	return err
 }
 
-// lock lets one build at a time into the cache.
+// lock allows one build at a time in the cache.
 func (b *Builder) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
 		return nil, err
@@ -111,7 +109,7 @@ func (b *Builder) lock() (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// withProgress runs do and says every few seconds that it still does.
+// withProgress runs do and prints progress every few seconds.
 func (b *Builder) withProgress(description string, do func() error) error {
 	start := time.Now()
 	since := func() time.Duration { return time.Since(start).Round(time.Second) }
@@ -134,14 +132,14 @@ func (b *Builder) withProgress(description string, do func() error) error {
 	}
 }
 
-// runCommand runs a command in dir and returns its output as part of the error.
+// runCommand runs a command in dir. An error contains its output.
 func runCommand(ctx context.Context, dir string, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
-	// Asked to end, mmdebstrap and go remove their temporary files. A group of its own,
-	// because mmdebstrap then signals its whole group; and it ends with us, whatever
-	// ends us. That is the end of the thread that started it, so this one is kept.
+	// On SIGTERM, mmdebstrap and go remove their temporary files. The command gets its own process group, because
+	// mmdebstrap signals its whole group. The parent-death signal is bound to the thread that started it, so the thread
+	// is locked.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -162,7 +160,7 @@ func lastLines(out []byte) string {
 	return strings.Join(lines, "\n")
 }
 
-// Key names a result after what it is made from.
+// Key returns a name for a result from its inputs.
 func Key(inputs ...string) string {
 	h := sha256.New()
 	for _, in := range inputs {
@@ -171,7 +169,7 @@ func Key(inputs ...string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))[:10]
 }
 
-// digest is a key over files and folders, by name and content.
+// digest returns a key of files and directories, by name and content.
 func digest(paths ...string) (string, error) {
 	var inputs []string
 	for _, root := range paths {

@@ -27,11 +27,11 @@ func TestParseLevel(t *testing.T) {
 		}
 	}
 	if _, err := ParseLevel("nodes"); err == nil || !strings.Contains(err.Error(), "control-plane") {
-		t.Errorf("the error must say what is possible, got %v", err)
+		t.Errorf("got error %v, want one with the valid levels", err)
 	}
 }
 
-// TestModuleFilesMatchParts holds the module files and the table of parts together.
+// TestModuleFilesMatchParts checks that the module files match the table of parts.
 func TestModuleFilesMatchParts(t *testing.T) {
 	for _, p := range parts(Node) {
 		dir := filepath.Join("..", "..", "parts", p.name)
@@ -102,16 +102,16 @@ func TestDigestChangesWithContent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if other, ok := seen[got]; ok {
-			t.Errorf("%s has the digest of %s", what, other)
+			t.Errorf("%s and %s have the same digest", what, other)
 		}
 		seen[got] = what
 	}
 	if Key("ab", "c") == Key("a", "bc") {
-		t.Error("inputs must not run into each other")
+		t.Error("inputs must be separated")
 	}
 }
 
-// TestImageIsBuiltOnceAndReadable reads an image back as containerd would.
+// TestImageIsBuiltOnceAndReadable reads an image as containerd would.
 func TestImageIsBuiltOnceAndReadable(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "binary")
 	if err := os.WriteFile(binary, []byte("program"), 0o755); err != nil {
@@ -168,18 +168,18 @@ func TestImageIsBuiltOnceAndReadable(t *testing.T) {
 
 func TestFailedBuildIsNotCached(t *testing.T) {
 	b := &Builder{Source: t.TempDir(), Cache: t.TempDir(), Out: io.Discard}
-	im := image{name: "localhost/thing:1", writeLayer: func(context.Context, *Builder, string) error { return errors.New("no room") }}
-	for range 2 { // the second must not take the rest of the first for a result
-		if _, err := b.buildImage(t.Context(), im); err == nil || !strings.Contains(err.Error(), "building image localhost/thing:1: no room") {
+	im := image{name: "localhost/thing:1", writeLayer: func(context.Context, *Builder, string) error { return errors.New("no space") }}
+	for range 2 { // the second build must not use leftovers of the first
+		if _, err := b.buildImage(t.Context(), im); err == nil || !strings.Contains(err.Error(), "building image localhost/thing:1: no space") {
 			t.Errorf("got %v", err)
 		}
 	}
 	if left, _ := filepath.Glob(b.Cache + "/images/*"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("got leftovers %v, want none", left)
 	}
 }
 
-// TestLockBlocksSecondBuild lets a second build wait, and says so.
+// TestLockBlocksSecondBuild checks that a second build waits and prints a message.
 func TestLockBlocksSecondBuild(t *testing.T) {
 	var out bytes.Buffer
 	a, b := &Builder{Cache: t.TempDir(), Out: io.Discard}, &Builder{Out: &out}
@@ -198,7 +198,7 @@ func TestLockBlocksSecondBuild(t *testing.T) {
 	}()
 	select {
 	case <-locked:
-		t.Error("two builds at once")
+		t.Error("two builds run at the same time")
 	case <-time.After(100 * time.Millisecond):
 	}
 	unlock()
@@ -206,6 +206,6 @@ func TestLockBlocksSecondBuild(t *testing.T) {
 		t.Error(err)
 	}
 	if !strings.Contains(out.String(), "waiting for another build") {
-		t.Errorf("said %q", out.String())
+		t.Errorf("got output %q, want a message about the other build", out.String())
 	}
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Names of the images that the cluster itself and its tests use. The MariaDB ones
-// stand in for the official images under the same name: Debian's packages with an
-// entrypoint of ours that keeps the parts of the contract that matter.
+// Names of the images for the cluster and its tests. The MariaDB images replace the official ones under the same name:
+// Debian packages with an entrypoint that implements the relevant part of the official interface.
 const (
 	PauseImage       = "localhost/pause:1"
 	CoreDNSImage     = "localhost/coredns:1"
@@ -31,20 +30,20 @@ const (
 	MariaDB118Image  = "mariadb:11.8"
 )
 
-// Names that config/samples/cloudmanager.yaml has. What they stand for here is not what they
-// say: a web server of ours, Debian's busybox and MariaDB 10.11.
+// Names of the images in config/samples/cloudmanager.yaml. The actual content differs: a test web server, Debian's
+// busybox and MariaDB 10.11.
 const (
 	nginxSample   = "nginx:1.20"
 	busyboxSample = "busybox:1.32.1"
 	mariaDBSample = "mariadb:10.3.35"
 )
 
-// image is made from one file system layer, written by layer as a tar archive.
+// image is built from one file system layer, a tar archive.
 type image struct {
 	name       string
-	aliases    []string // further names
-	inputs     []string // files and folders it is made from, below Source
-	recipe     string   // what else decides how it comes out
+	aliases    []string // additional names
+	inputs     []string // files and directories below Source that it is built from
+	recipe     string   // other parameters that affect the result
 	config     v1.Config
 	writeLayer func(ctx context.Context, b *Builder, tarFile string) error
 }
@@ -63,7 +62,7 @@ func images() []image {
 	}
 }
 
-// Images builds all images and returns their archives, the cluster's own first.
+// Images builds all images and returns their archives; those of the cluster are first.
 func (b *Builder) Images(ctx context.Context) ([]string, error) {
 	var files []string
 	for _, im := range images() {
@@ -96,7 +95,7 @@ func (b *Builder) buildImage(ctx context.Context, im image) (string, error) {
 	})
 }
 
-// writeArchive writes the image in the form that `docker save` has and containerd imports.
+// writeArchive writes the image in the format of `docker save`.
 func (b *Builder) writeArchive(ctx context.Context, im image, file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
@@ -142,10 +141,10 @@ func (b *Builder) writeArchive(ctx context.Context, im image, file string) error
 	return os.Rename(finished, file)
 }
 
-// programConfig configures an image that holds one static program and no root user.
+// programConfig configures an image with one static program and a non-root user.
 var programConfig = v1.Config{Entrypoint: []string{"/program"}, User: "65532:65532"}
 
-// ProgramImage writes an image of one static program to an archive.
+// ProgramImage writes an image with one static program to an archive.
 func (b *Builder) ProgramImage(ctx context.Context, name, binary, archive string) error {
 	return b.writeArchive(ctx, image{
 		name: name, config: programConfig,
@@ -155,8 +154,8 @@ func (b *Builder) ProgramImage(ctx context.Context, name, binary, archive string
 	}, archive)
 }
 
-// programImage is an image with nothing but one static Go program, built from package pkg
-// of the module in or above folder.
+// programImage is an image with only a static Go program, built from package pkg of the module in or above the
+// directory.
 func programImage(name, pkg, folder string, args ...string) image {
 	config := programConfig
 	config.Cmd = args
@@ -179,14 +178,14 @@ func programImage(name, pkg, folder string, args ...string) image {
 	}
 }
 
-// busyboxLayer takes Debian's static busybox and links every applet to it.
+// busyboxLayer contains Debian's static busybox with links for all applets.
 func busyboxLayer(ctx context.Context, _ *Builder, tarFile string) error {
 	binary, err := exec.LookPath("busybox")
 	if err != nil {
 		return fmt.Errorf("apt-get install busybox-static: %w", err)
 	}
 	if exec.CommandContext(ctx, "ldd", binary).Run() == nil {
-		return fmt.Errorf("%s needs libraries that the image does not have: apt-get install busybox-static", binary)
+		return fmt.Errorf("%s is not statically linked: apt-get install busybox-static", binary)
 	}
 	applets, err := exec.CommandContext(ctx, binary, "--list").Output()
 	if err != nil {
@@ -201,7 +200,7 @@ func busyboxLayer(ctx context.Context, _ *Builder, tarFile string) error {
 	return writeTar(tarFile, entries...)
 }
 
-// tarEntry is one name in a layer; content is copied from file, if set.
+// tarEntry is one entry of a layer; content is copied from file, if set.
 type tarEntry struct {
 	header tar.Header
 	file   string

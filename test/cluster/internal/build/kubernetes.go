@@ -12,9 +12,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// kubernetesModuleFor makes a module like the pinned one for another version of
-// Kubernetes. Its go.mod replaces the staging modules by folders of its own tree;
-// released, they are modules v0.x.y of their own.
+// kubernetesModuleFor creates a module for another version of Kubernetes. The go.mod of Kubernetes replaces the staging
+// modules by local directories; their releases are modules v0.x.y.
 func (b *Builder) kubernetesModuleFor(ctx context.Context, pinnedDir, version string) (string, error) {
 	dir := filepath.Join(b.Cache, "modules", "kubernetes-"+version)
 	missing := func() bool {
@@ -50,7 +49,7 @@ func (b *Builder) resolveKubernetes(ctx context.Context, pinnedDir, dir, version
 	return runCommand(ctx, dir, []string{"GOWORK=off", "GOFLAGS=-mod=mod"}, "go", "mod", "tidy")
 }
 
-// kubernetesGoMod keeps module name and tools of ours, and takes the rest from upstream.
+// kubernetesGoMod takes module name and tools from the pinned go.mod, and all versions from upstream.
 func kubernetesGoMod(pinnedMod, upstream *modfile.File, version string) ([]byte, error) {
 	staging := "v0" + strings.TrimPrefix(version, "v1")
 	f := new(modfile.File)

@@ -8,8 +8,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// mariadbImage is the server of a Debian release with our entrypoint: bookworm has 10.11,
-// trixie 11.8, so that major upgrades can be tested with real servers.
+// mariadbImage is the server of a Debian release with a custom entrypoint: bookworm has 10.11, trixie 11.8, so that
+// tests cover major upgrades with real servers.
 func mariadbImage(name, release string, aliases ...string) image {
 	const folder = "images/mariadb"
 	return image{
@@ -27,16 +27,15 @@ func mariadbImage(name, release string, aliases ...string) image {
 		},
 		writeLayer: func(ctx context.Context, b *Builder, tarFile string) error {
 			args := append(mmdebstrapArgs(filepath.Join(b.Source, folder)), release, tarFile)
-			// Its mounts are in a namespace and its files beside the image: killed, it
-			// leaves neither on the machine.
+			// Mounts are in a separate namespace and files next to the image, so that a killed build leaves nothing on
+			// the machine.
 			env := []string{"TMPDIR=" + filepath.Dir(tarFile)}
 			return runCommand(ctx, b.Source, env, "unshare", append([]string{"--mount", "mmdebstrap"}, args...)...)
 		},
 	}
 }
 
-// removedPaths lists what the server and its tools do not need at run time; it is more
-// than half of the size.
+// removedPaths are not needed at runtime and take more than half of the size.
 var removedPaths = []string{
 	"/usr/share/doc", "/usr/share/man", "/usr/share/info", "/usr/share/locale", "/usr/share/zoneinfo",
 	"/usr/share/perl*", "/usr/lib/*/perl*", "/usr/bin/perl*", "/usr/lib/*/gconv",
@@ -50,12 +49,12 @@ func mmdebstrapArgs(folder string) []string {
 	}
 	return []string{
 		"--quiet", "--variant=minbase",
-		"--skip=cleanup/run", // the official image has the folder of the socket
+		"--skip=cleanup/run", // the official image has the directory of the socket
 		"--include=mariadb-server-core,mariadb-client,mariadb-backup",
 		"--dpkgopt=path-exclude=/usr/share/doc/*",
 		"--dpkgopt=path-exclude=/usr/share/man/*",
 		"--dpkgopt=path-exclude=/usr/share/locale/*",
-		// The official image's user. mariadb-server-core makes none.
+		// The user of the official image, which mariadb-server-core does not create.
 		`--customize-hook=echo "mysql:x:999:999::/var/lib/mysql:/usr/sbin/nologin" >> "$1"/etc/passwd; echo "mysql:x:999:" >> "$1"/etc/group`,
 		`--customize-hook=for d in /var/lib/mysql /run/mysqld; do mkdir -p "$1$d" && chown 999:999 "$1$d"; done`,
 		"--customize-hook=copy-in " + filepath.Join(folder, "docker-entrypoint.sh") + " " + filepath.Join(folder, "healthcheck.sh") + " /usr/local/bin",

@@ -12,28 +12,28 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// Level says how much of a cluster is wanted.
+// Level is the extent of a cluster.
 type Level string
 
-// The two levels: a control plane alone, or with a node that runs real pods.
+// The two levels: only a control plane, or also a node that runs real pods.
 const (
 	ControlPlane Level = "control-plane"
 	Node         Level = "node"
 )
 
-// ParseLevel returns the level of that name.
+// ParseLevel returns the level with this name.
 func ParseLevel(s string) (Level, error) {
 	if l := Level(s); l == ControlPlane || l == Node {
 		return l, nil
 	}
-	return "", fmt.Errorf("level %q: say %s or %s", s, ControlPlane, Node)
+	return "", fmt.Errorf("unknown level %q: use %s or %s", s, ControlPlane, Node)
 }
 
-// part is a set of programs built from one pinned module (parts/<name>/go.mod).
+// part is a set of programs from one pinned module (parts/<name>/go.mod).
 type part struct {
 	name     string
-	module   string            // its version is the version of the part
-	programs map[string]string // name -> package
+	module   string            // its version is that of the part
+	programs map[string]string // name to package
 	tags     string
 	cgo      bool
 }
@@ -70,7 +70,7 @@ func parts(level Level) []part {
 	})
 }
 
-// Assets builds what a level needs and returns one folder with all programs.
+// Assets builds the programs of a level and returns a directory with all of them.
 func (b *Builder) Assets(ctx context.Context, level Level) (string, error) {
 	var dirs []string
 	for _, p := range parts(level) {
@@ -83,7 +83,7 @@ func (b *Builder) Assets(ctx context.Context, level Level) (string, error) {
 	return b.linkPrograms(dirs)
 }
 
-// buildPart builds the missing programs of p and returns their folder.
+// buildPart builds the missing programs of p and returns their directory.
 func (b *Builder) buildPart(ctx context.Context, p part) (string, error) {
 	module := filepath.Join(b.Source, "parts", p.name)
 	version, err := pinnedVersion(module, p.module)
@@ -113,7 +113,7 @@ func (b *Builder) buildPart(ctx context.Context, p part) (string, error) {
 	})
 }
 
-// missing lists the programs that are not in dir yet.
+// missing returns the programs that are not in dir yet.
 func (p part) missing(dir string) []string {
 	var names []string
 	for name := range p.programs {
@@ -128,7 +128,7 @@ func (p part) missing(dir string) []string {
 func (p part) flags(version string) []string {
 	ldflags := "-s -w"
 	if p.module == kubernetesModule {
-		// Without these every component says v0.0.0-master, and API version checks lie.
+		// Without these flags the version is v0.0.0-master, and version checks fail.
 		major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 		minor, _, _ = strings.Cut(minor, ".")
 		const pkg = "k8s.io/component-base/version."
@@ -155,7 +155,7 @@ func compile(ctx context.Context, p part, module, dir string, flags, names []str
 		return err
 	}
 	for _, name := range names {
-		built := filepath.Base(strings.TrimSuffix(p.programs[name], "/v3")) // what go build calls it
+		built := filepath.Base(strings.TrimSuffix(p.programs[name], "/v3")) // the name chosen by go build
 		if err := os.Rename(filepath.Join(tmp, built), filepath.Join(dir, name)); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func compile(ctx context.Context, p part, module, dir string, flags, names []str
 	return nil
 }
 
-// linkPrograms links the programs of several folders into one, named after them.
+// linkPrograms links the programs of several directories into one, named after them.
 func (b *Builder) linkPrograms(dirs []string) (string, error) {
 	dir := filepath.Join(b.Cache, "assets", Key(dirs...))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -184,7 +184,7 @@ func (b *Builder) linkPrograms(dirs []string) (string, error) {
 	return dir, nil
 }
 
-// pinnedVersion returns the version of module that the go.mod in dir requires.
+// pinnedVersion returns the version of the module in the go.mod in dir.
 func pinnedVersion(dir, module string) (string, error) {
 	f, err := parseGoMod(filepath.Join(dir, "go.mod"))
 	if err != nil {

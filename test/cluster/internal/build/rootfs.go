@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Rootfs unpacks an image, once, and returns the folder. Its programs can be run there by chroot.
+// Rootfs unpacks an image once and returns the directory. Its programs can be run there with chroot.
 func (b *Builder) Rootfs(ctx context.Context, imageName string) (string, error) {
 	i := slices.IndexFunc(images(), func(im image) bool { return im.name == imageName })
 	if i < 0 {
-		return "", fmt.Errorf("there is no image %q", imageName)
+		return "", fmt.Errorf("unknown image %q", imageName)
 	}
 	archive, err := b.buildImage(ctx, images()[i])
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *Builder) Rootfs(ctx context.Context, imageName string) (string, error) 
 	})
 }
 
-// unpack is done when the folder has its name.
+// unpack is complete when the directory has its final name.
 func unpack(ctx context.Context, archive, imageName, dir string) error {
 	tag, err := name.NewTag(imageName)
 	if err != nil {

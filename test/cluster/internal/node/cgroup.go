@@ -12,8 +12,7 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// cgroupHierarchies lists the cgroup hierarchies: one with version 2, one per controller
-// with version 1.
+// cgroupHierarchies returns the cgroup hierarchies: one with version 2, one per controller with version 1.
 func cgroupHierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
 		return []string{cgroupRoot}, nil
@@ -24,15 +23,15 @@ func cgroupHierarchies() ([]string, error) {
 	}
 	var roots []string
 	for _, e := range entries {
-		if e.IsDir() { // links name the same hierarchy again
+		if e.IsDir() { // links are aliases
 			roots = append(roots, filepath.Join(cgroupRoot, e.Name()))
 		}
 	}
 	return roots, nil
 }
 
-// delegateControllers lets folders below the root of a version 2 hierarchy use all controllers:
-// kubelet wants them in its own.
+// delegateControllers enables all controllers below the root of a version 2 hierarchy: the kubelet needs them in its own
+// cgroup.
 func delegateControllers() error {
 	controllers, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.controllers"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -49,8 +48,7 @@ func delegateControllers() error {
 	return nil
 }
 
-// makeCgroups makes the node's folder in every hierarchy. A new folder of the cpuset
-// controller allows no processor at all until it is told which.
+// makeCgroups creates the cgroup of the node in every hierarchy. A new cpuset allows no CPU until it is configured.
 func makeCgroups(name string) error {
 	if err := delegateControllers(); err != nil {
 		return err
@@ -76,7 +74,7 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// removeCgroups removes the node's folders, innermost first.
+// removeCgroups removes the cgroups of the node, innermost first.
 func removeCgroups(name string) error {
 	roots, err := cgroupHierarchies()
 	if err != nil {

@@ -1,13 +1,12 @@
-// Package node runs a cluster in the background: a control plane alone, or one with
-// a node inside network, mount and pid namespaces of its own.
+// Package node runs a cluster in the background: only a control plane, or also a node in its own network, mount and PID
+// namespaces.
 //
-//	up ── starts ──► init (pid 1 of the namespaces) ── starts ──► supervise ──► all parts
+//	up ── starts ──► init (PID 1 of the namespaces) ── starts ──► supervise ──► all components
 //	up ── starts ──────────── level control-plane ──────────────► supervise ──► etcd, API server, ...
-//	down ── kills ─► init or supervise; the kernel takes the rest along
+//	down ── kills ─► init or supervise; the kernel kills all children
 //
-// Safety rule: nothing is changed on the machine outside the namespaces but cgroup
-// folders and loop devices, and both are found again from the data folder alone. So
-// down works after any crash, without a record of what up had done.
+// Safety rule: outside of the namespaces, only cgroups and loop devices are created, and both are found by the data
+// directory. Therefore down works after any crash.
 package node
 
 import (
@@ -22,16 +21,16 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
 )
 
-// Config is all that a cluster needs to know. It lies in its data folder.
+// Config is the configuration of a cluster. It is stored in the data directory.
 type Config struct {
-	Dir    string // data folder, absolute
+	Dir    string // data directory, absolute
 	Level  build.Level
-	Port   int      // of the API server on 127.0.0.1; a control plane takes two more
+	Port   int      // of the API server on 127.0.0.1; a control plane uses two more
 	Audit  bool     // write Dir/audit.log
-	Assets string   // folder of the programs
+	Assets string   // directory of the programs
 	Images []string // archives to import
 
-	hostPath string // Dir as the host knows it
+	hostPath string // Dir on the host
 }
 
 const (
@@ -39,27 +38,25 @@ const (
 	bridge       = "holdfast0"
 	podRange     = "10.88.0.0/16"
 	bridgeMAC    = "02:00:0a:58:00:01"
-	nodeAddress  = "10.88.0.1" // of the bridge, and so of the node
+	nodeAddress  = "10.88.0.1" // address of the bridge and of the node
 	serviceRange = "10.96.0.0/12"
 	dnsAddress   = "10.96.0.10"
 	innerAPIPort = 6443
 
-	// nodeDataDir is where the node sees its data folder: a short path, because the path
-	// of a Unix socket may have 107 characters.
+	// nodeDataDir is the data directory in the node: a short path, because the path of a Unix socket is limited to 107
+	// characters.
 	nodeDataDir = "/run/holdfast"
 )
 
 func (c Config) path(name string) string { return filepath.Join(c.Dir, name) }
 
-// Kubeconfig is the file that kubectl uses from the host. It appears when the
-// cluster is ready.
+// Kubeconfig returns the path of the kubeconfig for the host, which exists when the cluster is ready.
 func (c Config) Kubeconfig() string { return c.path("kubeconfig") }
 
-// Volumes is the folder of the files behind the volumes.
+// Volumes returns the directory with the backing files of volumes.
 func (c Config) Volumes() string { return c.path("volumes") }
 
-// cgroup names the folder that everything of the node's pods is below, in every
-// hierarchy. It follows from the data folder.
+// cgroup returns the name of the cgroup of the node in every hierarchy. It is derived from the data directory.
 func (c Config) cgroup() string { return "holdfast-" + build.Key(c.hostDir()) }
 
 func (c Config) hostDir() string {
@@ -69,17 +66,17 @@ func (c Config) hostDir() string {
 	return c.Dir
 }
 
-// configFile is the first file in a data folder and the last to go.
+// configFile is created first in a data directory and deleted last.
 const configFile = "cluster.json"
 
-// save claims the folder: of two that start at once, one gets it.
+// save claims the directory: if two clusters start concurrently, only one succeeds.
 func (c Config) save() error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(c.path(configFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s holds another cluster or the rest of one: take it down first", c.Dir)
+		return fmt.Errorf("%s contains another cluster or its leftovers: run down first", c.Dir)
 	}
 	if err != nil {
 		return err
@@ -98,7 +95,7 @@ func Load(dir string) (Config, error) {
 	return c, err
 }
 
-// Import makes the image in an archive known to the node, without a registry.
+// Import imports the image in an archive into the node, without a registry.
 func (c Config) Import(ctx context.Context, archive string) error {
 	out, err := exec.CommandContext(ctx, filepath.Join(c.Assets, "ctr"), "--address", c.path("containerd.sock"),
 		"--namespace=k8s.io", "images", "import", archive).CombinedOutput()
@@ -117,7 +114,7 @@ func readConfig(dir string) (Config, error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("read %s/%s: %w", dir, configFile, err)
 	}
-	// The node reads it under another path than the host.
+	// The path in the node differs from that on the host.
 	c.hostPath, c.Dir = c.Dir, dir
 	return c, nil
 }

@@ -15,8 +15,8 @@ import (
 
 const endTimeout = 20 * time.Second
 
-// Down ends the cluster in dir and removes everything it made, whatever state it is
-// in, also when its folder is gone. Nothing there is fine.
+// Down stops the cluster in dir in any state and removes everything it created, even if the directory was deleted. A
+// missing cluster is not an error.
 func Down(dir string, out io.Writer) error {
 	start := time.Now()
 	pids, err := findClusterProcesses(dir)
@@ -29,7 +29,7 @@ func Down(dir string, out io.Writer) error {
 		}
 	}
 	c := Config{Dir: dir}
-	if os.Geteuid() == 0 { // others cannot have started a node
+	if os.Geteuid() == 0 { // a node requires root
 		if err := cleanNode(c); err != nil {
 			return err
 		}
@@ -41,11 +41,11 @@ func Down(dir string, out io.Writer) error {
 	if err := removeDataDir(dir); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "cluster in %s is gone (%.1f s)\n", dir, time.Since(start).Seconds())
+	fmt.Fprintf(out, "cluster in %s removed (%.1f s)\n", dir, time.Since(start).Seconds())
 	return nil
 }
 
-// cleanNode removes what the kernel does not with the namespaces.
+// cleanNode removes what the kernel does not remove with the namespaces.
 func cleanNode(c Config) error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
@@ -53,14 +53,13 @@ func cleanNode(c Config) error {
 		return fmt.Errorf("detach loop devices: %w", err)
 	}
 	if err := retryWhileBusy(func() error { return removeCgroups(c.cgroup()) }); err != nil {
-		return fmt.Errorf("remove cgroup folders: %w", err)
+		return fmt.Errorf("remove cgroups: %w", err)
 	}
 	return nil
 }
 
-// endCluster kills the process that all others of the cluster depend on, and waits for them:
-// those of a node end with its pid namespace, those of a control plane with their
-// parent.
+// endCluster kills the root process of the cluster and waits for all others: those of a node are killed with its PID
+// namespace, those of a control plane with their parent.
 func endCluster(pid int, dir string) error {
 	root, err := openProcess(pid)
 	if err != nil {
@@ -68,7 +67,7 @@ func endCluster(pid int, dir string) error {
 	}
 	defer root.close()
 	if !isClusterProcess(pid, dir) {
-		return nil // ended before it was opened; the pid may be somebody else's now
+		return nil // exited before it was opened; the PID may be reused
 	}
 	pids, err := descendants(pid)
 	if err != nil {
@@ -88,14 +87,14 @@ func endCluster(pid int, dir string) error {
 	}
 	for _, h := range handles {
 		if exited, err := h.waitExit(int(endTimeout.Seconds())); err != nil || !exited {
-			return fmt.Errorf("the cluster in %s was killed (process %d), but does not end: %w", dir, pid, err)
+			return fmt.Errorf("the cluster in %s was killed (process %d), but did not exit: %w", dir, pid, err)
 		}
 	}
 	return nil
 }
 
-// removeDataDir deletes the data folder, but only one that a cluster has made. The file that
-// says so goes last: a removal that is interrupted can be repeated.
+// removeDataDir deletes the data directory of a cluster, and no other directory. The configuration file is deleted last,
+// so that an interrupted removal can be repeated.
 func removeDataDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -107,7 +106,7 @@ func removeDataDir(dir string) error {
 	marker := filepath.Join(dir, configFile)
 	if len(entries) > 0 {
 		if _, err := os.Stat(marker); err != nil {
-			return fmt.Errorf("%s is not the data folder of a cluster: not removed", dir)
+			return fmt.Errorf("%s is not the data directory of a cluster: not removed", dir)
 		}
 	}
 	return retryWhileBusy(func() error {
@@ -126,8 +125,8 @@ func removeDataDir(dir string) error {
 	})
 }
 
-// retryWhileBusy repeats what fails because the kernel still tidies up behind a namespace that
-// has just ended: it unmounts and empties cgroups a moment after the last process.
+// retryWhileBusy retries operations that fail while the kernel cleans up a namespace: mounts and cgroups are released a
+// moment after the last process.
 func retryWhileBusy(attempt func() error) error {
 	deadline := time.Now().Add(endTimeout)
 	for {

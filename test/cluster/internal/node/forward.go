@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// forward hands every connection on l to target, until l is closed.
+// forward forwards every connection on l to target until l is closed.
 func forward(l net.Listener, target string) {
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files, for example: it passes
+		if err != nil { // temporary, for example too many open files
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
@@ -22,7 +22,7 @@ func forward(l net.Listener, target string) {
 			defer func() { _ = conn.Close() }()
 			server, err := net.Dial("tcp", target)
 			if err != nil {
-				return // the client sees a closed connection, as from a dead API server
+				return // the client gets a closed connection
 			}
 			defer func() { _ = server.Close() }()
 			done := make(chan struct{})
@@ -36,8 +36,8 @@ func forward(l net.Listener, target string) {
 	}
 }
 
-// pipe copies until src ends and passes the end on, so that half-closed streams
-// (exec, port-forward) finish what is under way.
+// pipe copies until src is closed and passes on the half-close, so that half-closed streams (exec, port-forward) are
+// completed.
 func pipe(dst, src net.Conn) {
 	_, _ = io.Copy(dst, src)
 	if c, ok := dst.(*net.TCPConn); ok {

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Init is pid 1 of the node's namespaces. It arranges the mounts, starts supervise,
-// and reaps what others leave behind until supervise ends; then everything ends.
+// Init is PID 1 of the node's namespaces. It sets up the mounts, starts supervise, and reaps orphans until supervise
+// exits.
 func Init(dir string) error {
 	if os.Getpid() != 1 {
-		return errors.New("init runs as pid 1 of the node's own namespaces; use up")
+		return errors.New("init must be PID 1 of the node's namespaces; use up")
 	}
 	if err := setUpMounts(dir); err != nil {
-		return fmt.Errorf("arrange mounts: %w", err)
+		return fmt.Errorf("set up mounts: %w", err)
 	}
 	cmd := exec.Command("/proc/self/exe", "supervise", dirFlag(nodeDataDir))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -27,10 +27,9 @@ func Init(dir string) error {
 		return err
 	}
 	for _, f := range cmd.ExtraFiles {
-		_ = f.Close() // up must see the end of the pipe when supervise dies
+		_ = f.Close() // up must see EOF when supervise exits
 	}
-	// Not cmd.Wait: this process also gets the orphans of all others, such as the
-	// shims of containerd, and must reap them.
+	// Not cmd.Wait: this process must also reap orphans, such as the containerd shims.
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
@@ -41,13 +40,13 @@ func Init(dir string) error {
 			return fmt.Errorf("wait: %w", err)
 		}
 		if pid == cmd.Process.Pid {
-			return fmt.Errorf("supervise ended with status %d", status.ExitStatus())
+			return fmt.Errorf("supervise exited with status %d", status.ExitStatus())
 		}
 	}
 }
 
-// setUpMounts cuts the mounts off from the host, then shares them among the node's
-// own: kubelet's volumes must reach the containers.
+// setUpMounts isolates the mounts from the host and shares them within the node: the kubelet's volume mounts must
+// propagate to containers.
 func setUpMounts(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -67,8 +66,8 @@ func setUpMounts(dir string) error {
 	return mountTunables()
 }
 
-// mountVar lets the node write to /var without the host noticing: kubelet and CNI have
-// places there that no flag moves. What it writes is in the data folder.
+// mountVar gives the node a private /var in the data directory: the kubelet and CNI have paths there that cannot be
+// configured.
 func mountVar() error {
 	upper, work := filepath.Join(nodeDataDir, "var", "upper"), filepath.Join(nodeDataDir, "var", "work")
 	if err := errors.Join(os.MkdirAll(upper, 0o755), os.MkdirAll(work, 0o755)); err != nil {
@@ -77,8 +76,8 @@ func mountVar() error {
 	return unix.Mount("overlay", "/var", "overlay", 0, "lowerdir=/var,upperdir="+upper+",workdir="+work)
 }
 
-// tunables are settings of the whole machine that kubelet insists on. Not one matters
-// to tests, so it sees files that say what it wants to see, and changes nothing.
+// tunables are kernel settings that the kubelet requires. They are irrelevant for tests, so the node gets files with the
+// expected values instead of changing the machine.
 var tunables = map[string]string{
 	"vm/overcommit_memory":      "1",
 	"vm/panic_on_oom":           "0",
@@ -104,9 +103,9 @@ func mountTunables() error {
 	return nil
 }
 
-// mountRun gives the node a /run of its own, with the data folder in it.
+// mountRun gives the node a private /run that contains the data directory.
 func mountRun(dir string) error {
-	// Opened before it may be hidden: the data folder can be below /run.
+	// Open it before the mount hides it: the data directory can be below /run.
 	data, err := os.Open(dir)
 	if err != nil {
 		return err

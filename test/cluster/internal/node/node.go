@@ -20,18 +20,18 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/storage"
 )
 
-// bringUpNode starts the parts in the order they need each other; the container
-// runtime and its images load while the control plane starts.
+// bringUpNode starts the components in the order of their dependencies; the container runtime and the images are loaded
+// while the control plane starts.
 func (s *supervisor) bringUpNode(ctx context.Context) error {
 	listener, err := net.FileListener(os.NewFile(listenerFD, "listener"))
 	if err != nil {
-		return fmt.Errorf("take over the port of the host: %w", err)
+		return fmt.Errorf("accept the listener of the host: %w", err)
 	}
 	if err := setUpNetwork(ctx); err != nil {
 		return err
 	}
 	if err := makeCgroups(s.cgroup()); err != nil {
-		return fmt.Errorf("make cgroup folders: %w", err)
+		return fmt.Errorf("create cgroups: %w", err)
 	}
 	imported := make(chan struct{})
 	go func() {
@@ -67,22 +67,21 @@ func (s *supervisor) bringUpNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.reportStep("DNS answers: the first pod runs")
+	s.reportStep("DNS ready: the first pod is running")
 	return nil
 }
 
-// setUpNetwork makes the bridge that pods hang on. Nothing leads out of the
-// namespace: pods cannot reach the machine's network.
+// setUpNetwork creates the bridge of the pods. There is no route out of the namespace: pods cannot reach the network of
+// the machine.
 func setUpNetwork(ctx context.Context) error {
 	for _, args := range []string{
 		"link set lo up",
-		// A bridge that is not told has the lowest address of its ports, another one whenever such a pod comes or
-		// goes: all others then speak to the former one, for up to half a minute.
+		// Without a fixed address, a bridge uses the lowest MAC address of its ports. It changes when pods are created
+		// or deleted, and other pods use the old one for up to half a minute.
 		"link add " + bridge + " address " + bridgeMAC + " type bridge",
 		"address add " + nodeAddress + "/16 dev " + bridge,
 		"link set " + bridge + " up",
-		// Without a route to them, packets to Service addresses never reach the
-		// rules of kube-proxy that translate them.
+		// Without this route, packets to Service addresses do not reach the rules of kube-proxy.
 		"route add " + serviceRange + " dev " + bridge,
 	} {
 		if out, err := exec.CommandContext(ctx, "ip", strings.Fields(args)...).CombinedOutput(); err != nil {
@@ -108,7 +107,7 @@ func (s *supervisor) startStorage(ctx context.Context) error {
 	}
 	go func() {
 		if err := storage.Run(ctx, options); err != nil {
-			s.log.Error("Storage ended", "reason", err)
+			s.log.Error("Storage stopped", "reason", err)
 			s.recordFailure(err)
 		}
 	}()
@@ -120,7 +119,7 @@ func (s *supervisor) startKubelet() error {
 	err := errors.Join(
 		s.plane.WriteKubeconfig("kubelet.kubeconfig", server, "system:node:"+nodeName, "system:nodes"),
 		s.plane.WriteKubeconfig("kube-proxy.kubeconfig", server, "system:kube-proxy"),
-		// Pods that take the node's DNS get a server that answers nothing.
+		// Pods with the DNS of the node get a server that does not respond.
 		os.WriteFile(s.path("resolv.conf"), []byte("nameserver 127.0.0.1\n"), 0o644),
 		s.render("kubelet.yaml", kubeletConfig),
 	)
@@ -136,7 +135,7 @@ func (s *supervisor) startKubelet() error {
 	)
 }
 
-// startRuntime starts containerd and imports the images, those of the cluster first.
+// startRuntime starts containerd and imports the images; those of the cluster are first.
 func (s *supervisor) startRuntime(ctx context.Context) error {
 	err := errors.Join(
 		os.MkdirAll(s.path("cni/conf"), 0o755),
@@ -165,7 +164,7 @@ func (s *supervisor) startRuntime(ctx context.Context) error {
 	return nil
 }
 
-// applyAddons sends what every cluster has: DNS and storage classes.
+// applyAddons applies DNS and storage classes.
 func (s *supervisor) applyAddons(ctx context.Context) error {
 	if err := s.render("addons.yaml", addons); err != nil {
 		return err
@@ -203,7 +202,7 @@ func deploymentAvailable(ctx context.Context, client kubernetes.Interface, names
 	return err == nil && d.Status.AvailableReplicas > 0
 }
 
-// waitFor asks until ok, and gives up when a part that has to run has ended.
+// waitFor polls until ok, and fails when a required component has exited.
 func (s *supervisor) waitFor(ctx context.Context, description string, ok func(context.Context) bool) error {
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 90*time.Second, true,
 		func(ctx context.Context) (bool, error) { return ok(ctx), s.failure() })

@@ -27,34 +27,34 @@ func TestFollowProgress(t *testing.T) {
 		wantErr   string
 		wantReady bool
 	}{
-		"ready":           {input: "  1.0 s  control plane ready\nready\n", wantOut: "  1.0 s  control plane ready\n", wantReady: true},
-		"an error":        {input: "  1.0 s  a\nerror: etcd ended\nlast line of its log\n", wantOut: "  1.0 s  a\n", wantErr: "etcd ended\nlast line of its log"},
-		"a sudden end":    {input: "  1.0 s  a\n", wantOut: "  1.0 s  a\n", wantErr: "ended while it started"},
-		"nothing at all":  {wantErr: "ended while it started"},
-		"ready is a word": {input: "ready or not\nready\n", wantOut: "ready or not\n", wantReady: true},
+		"ready":                         {input: "  1.0 s  control plane ready\nready\n", wantOut: "  1.0 s  control plane ready\n", wantReady: true},
+		"an error":                      {input: "  1.0 s  a\nerror: etcd exited\nlast line of its log\n", wantOut: "  1.0 s  a\n", wantErr: "etcd exited\nlast line of its log"},
+		"an unexpected exit":            {input: "  1.0 s  a\n", wantOut: "  1.0 s  a\n", wantErr: "exited during startup"},
+		"no output":                     {wantErr: "exited during startup"},
+		"a line that starts with ready": {input: "ready or not\nready\n", wantOut: "ready or not\n", wantReady: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			err := followProgress(strings.NewReader(tc.input), &out)
 			if tc.wantReady != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
-				t.Errorf("error %v, want %q", err, tc.wantErr)
+				t.Errorf("got error %v, want %q", err, tc.wantErr)
 			}
 			if out.String() != tc.wantOut {
-				t.Errorf("printed %q, want %q", out.String(), tc.wantOut)
+				t.Errorf("got output %q, want %q", out.String(), tc.wantOut)
 			}
 		})
 	}
 }
 
-// Pods that come and go leave the address of the bridge as it is: it is the one that all others know.
+// The address of the bridge must not change when pods are created or deleted, because all pods have it cached.
 func TestBridgeKeepsItsAddress(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("makes a network namespace, which takes root")
+		t.Skip("creating a network namespace needs root")
 	}
-	runtime.LockOSThread() // and it ends with the test: nobody else gets this namespace
+	runtime.LockOSThread() // the thread exits with the test, so that the namespace is not reused
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
-		t.Skipf("make a network namespace: %v", err)
+		t.Skipf("create a network namespace: %v", err)
 	}
 	if err := setUpNetwork(t.Context()); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestDownKeepsForeignFolders(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := removeDataDir(dir); err == nil || !strings.Contains(err.Error(), "not the data folder of a cluster") {
+	if err := removeDataDir(dir); err == nil || !strings.Contains(err.Error(), "not the data directory of a cluster") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(file); err != nil {
@@ -92,8 +92,8 @@ func TestOneClusterPerFolder(t *testing.T) {
 	if err := c.save(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.save(); err == nil || !strings.Contains(err.Error(), "take it down first") {
-		t.Errorf("the second must be refused, got %v", err)
+	if err := c.save(); err == nil || !strings.Contains(err.Error(), "run down first") {
+		t.Errorf("second cluster: got %v, want an error", err)
 	}
 	if err := removeDataDir(c.Dir); err != nil {
 		t.Fatal(err)
@@ -121,13 +121,13 @@ func TestConfigLoadsFromNodePath(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if got.cgroup() != c.cgroup() {
-		t.Error("down would not find the cgroup folders")
+		t.Error("the cgroup name differs, so that down would not find the cgroups")
 	}
 }
 
 func TestFindIgnoresOtherProcesses(t *testing.T) {
 	dir := t.TempDir()
-	// Something else that mentions the folder, as an editor would.
+	// Another process with the directory in its arguments, such as an editor.
 	script := filepath.Join(t.TempDir(), "cluster")
 	if err := os.WriteFile(script, []byte("read forever\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -142,14 +142,14 @@ func TestFindIgnoresOtherProcesses(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
 	if got, err := findClusterProcesses(dir); err != nil || len(got) != 0 {
-		t.Errorf("found %v, %v: not a cluster", got, err)
+		t.Errorf("got processes %v, %v, want none", got, err)
 	}
 	children, err := descendants(os.Getpid())
 	if err != nil || !slices.Contains(children, cmd.Process.Pid) {
-		t.Errorf("descendants %v, %v do not have the child %d", children, err, cmd.Process.Pid)
+		t.Errorf("got descendants %v, %v, want the child %d", children, err, cmd.Process.Pid)
 	}
 	if children, err = descendants(cmd.Process.Pid); err != nil || !slices.Equal(children, []int{cmd.Process.Pid}) {
-		t.Errorf("descendants of a process without children: %v, %v", children, err)
+		t.Errorf("process without children: got descendants %v, %v", children, err)
 	}
 }
 
@@ -172,12 +172,11 @@ func TestTemplatesRender(t *testing.T) {
 		}
 	}
 	if err := s.render("x", "{{.Nothing}}"); err == nil {
-		t.Error("an unknown name must not become <no value>")
+		t.Error("an unknown field must be an error")
 	}
 }
 
-// TestForward passes bytes both ways and the end of one direction at a time, which
-// exec and port-forward depend on.
+// TestForward checks both directions and half-closed connections, which exec and port-forward need.
 func TestForward(t *testing.T) {
 	server, front := listenLocal(t), listenLocal(t)
 	go forward(front, server.Addr().String())

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// findClusterProcesses returns the processes that run the cluster in dir: init or supervise. It asks
-// the kernel, not a pid file: that one would be wrong after a crash.
+// findClusterProcesses returns the root processes of the cluster in dir: init or supervise. It searches /proc, because a
+// PID file would be stale after a crash.
 func findClusterProcesses(dir string) ([]int, error) {
 	pids, err := listPIDs()
 	if err != nil {
@@ -23,17 +23,17 @@ func findClusterProcesses(dir string) ([]int, error) {
 	return slices.DeleteFunc(pids, func(pid int) bool { return !isClusterProcess(pid, dir) }), nil
 }
 
-// isClusterProcess says whether a process is the init or supervise of the cluster in dir.
+// isClusterProcess reports whether a process is the init or supervise of the cluster in dir.
 func isClusterProcess(pid int, dir string) bool {
 	cmdline, err := os.ReadFile(procFile(pid, "cmdline"))
 	if err != nil {
-		return false // ended meanwhile
+		return false // exited meanwhile
 	}
 	args := strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00")
 	return len(args) == 3 && (args[1] == "init" || args[1] == "supervise") && args[2] == dirFlag(dir)
 }
 
-// descendants returns the children of a process, their children and so on.
+// descendants returns all descendants of a process.
 func descendants(root int) ([]int, error) {
 	pids, err := listPIDs()
 	if err != nil {
@@ -65,7 +65,7 @@ func listPIDs() ([]int, error) {
 	return pids, nil
 }
 
-// parentPID returns 0 for a process that has none or has ended.
+// parentPID returns the parent PID, or 0 if there is none or the process has exited.
 func parentPID(pid int) int {
 	stat, err := os.ReadFile(procFile(pid, "stat")) // 7 (name) S 1 ...
 	if err != nil {
@@ -78,8 +78,7 @@ func parentPID(pid int) int {
 
 func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
 
-// processHandle is a process that stays the same one: pids are used again. It is -1 for a
-// process that has ended.
+// processHandle is a pidfd, because PIDs are reused. It is -1 for a process that has exited.
 type processHandle int
 
 func openProcess(pid int) (processHandle, error) {
@@ -103,8 +102,7 @@ func (h processHandle) kill() error {
 	return nil
 }
 
-// waitExit waits until the process has ended. That of a namespace's init ends after all
-// others in there.
+// waitExit waits until the process has exited. The init of a PID namespace exits after all other processes in it.
 func (h processHandle) waitExit(seconds int) (bool, error) {
 	if h < 0 {
 		return true, nil

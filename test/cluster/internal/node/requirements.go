@@ -11,11 +11,10 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
 )
 
-// cniPlugins is where Debian puts them.
+// cniPlugins is the directory of the Debian package.
 const cniPlugins = "/usr/lib/cni"
 
-// requiredPackages lists what a node needs of the host, to be built and to run: a file or
-// command, and the Debian package that has it.
+// requiredPackages are the files or commands that a node needs from the host, with their Debian packages.
 var requiredPackages = [][2]string{
 	{"gcc", "gcc libc6-dev"},
 	{"pkg-config", "pkg-config"},
@@ -30,13 +29,13 @@ var requiredPackages = [][2]string{
 	{"mkfs.xfs", "xfsprogs"},
 }
 
-// CheckRequirements finds out before anything is built or started what would fail halfway.
+// CheckRequirements checks the requirements before anything is built or started.
 func CheckRequirements(level build.Level) error {
 	if level == build.ControlPlane {
 		return nil
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("a node needs root: it makes namespaces, mounts and loop devices (--level=control-plane does not)")
+		return errors.New("a node needs root to create namespaces, mounts and loop devices (--level=control-plane does not)")
 	}
 	var missing []string
 	for _, p := range requiredPackages {
@@ -45,7 +44,7 @@ func CheckRequirements(level build.Level) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("the node needs more of this machine: apt-get install %s", strings.Join(missing, " "))
+		return fmt.Errorf("missing packages: apt-get install %s", strings.Join(missing, " "))
 	}
 	return nil
 }

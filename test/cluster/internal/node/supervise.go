@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
 )
 
-// maxRestarts is how often supervise brings back a part that ended by itself or was
-// killed by a test: more often is a fault that somebody should see.
+// maxRestarts is the maximum number of restarts of a component; more restarts indicate a permanent failure.
 const maxRestarts = 20
 
 type supervisor struct {
@@ -37,13 +36,12 @@ type supervisor struct {
 	failureErr error
 }
 
-// Supervise runs all parts of the cluster until it is killed. It reports progress to
-// the process that started it, on a pipe.
+// Supervise runs all components of the cluster until it is killed. It reports progress to its parent process on a pipe.
 func Supervise(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	for _, fd := range []int{progressFD, listenerFD} {
-		syscall.CloseOnExec(fd) // ours alone: up must see the end of the pipe when we die
+		syscall.CloseOnExec(fd) // not inherited: up must see EOF when this process exits
 	}
 	s := &supervisor{
 		start:    time.Now(),
@@ -86,7 +84,7 @@ func (s *supervisor) bringUpControlPlane(ctx context.Context, o controlplane.Opt
 	return nil
 }
 
-// writeKubeconfig comes last and in one step: the file says that the cluster is ready.
+// writeKubeconfig is the last step and atomic: the file means that the cluster is ready.
 func (s *supervisor) writeKubeconfig() error {
 	k := controlplane.Kubeconfig(s.plane.Config)
 	for _, c := range k.Clusters {
@@ -99,11 +97,11 @@ func (s *supervisor) writeKubeconfig() error {
 	return os.Rename(tmp, s.Kubeconfig())
 }
 
-// run starts a program of the cluster and keeps it running.
+// run starts a program of the cluster and restarts it when it exits.
 func (s *supervisor) run(name string, args ...string) error {
 	p := &controlplane.Process{
 		Name: name, Path: filepath.Join(s.Assets, name), Args: args, Log: s.path("log/" + name + ".log"),
-		// containerd and kubelet find their helpers here.
+		// containerd and the kubelet search their helpers in this PATH.
 		Env: []string{"PATH=" + s.Assets + ":" + os.Getenv("PATH")},
 	}
 	if err := p.Start(); err != nil {
@@ -119,14 +117,14 @@ func (s *supervisor) track(parts ...*controlplane.Process) {
 	s.parts = append(s.parts, parts...)
 }
 
-// recordFailure notes that something which is no process of its own cannot go on.
+// recordFailure records a fatal error of supervise itself.
 func (s *supervisor) recordFailure(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failureErr = errors.Join(s.failureErr, err)
 }
 
-// failure says what has ended that should run, if anything has.
+// failure returns an error if a required component has exited.
 func (s *supervisor) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +136,7 @@ func (s *supervisor) failure() error {
 	return s.failureErr
 }
 
-// restartExitedParts starts parts again that have ended, like the service manager of a real node.
+// restartExitedParts restarts components that have exited, like the service manager of a real node.
 func (s *supervisor) restartExitedParts(ctx context.Context) {
 	for _, p := range s.parts {
 		go s.restartOnExit(p)
@@ -149,14 +147,14 @@ func (s *supervisor) restartExitedParts(ctx context.Context) {
 func (s *supervisor) restartOnExit(p *controlplane.Process) {
 	for range maxRestarts {
 		<-p.Exited()
-		time.Sleep(time.Second) // whoever killed it wants to see it gone
-		s.log.Warn("Part ended and is started again", "reason", p.Failure())
+		time.Sleep(time.Second) // a test that killed it must be able to observe that
+		s.log.Warn("Component exited; restarting", "reason", p.Failure())
 		if err := p.Start(); err != nil {
-			s.log.Error("Part could not be started", "reason", err)
+			s.log.Error("Failed to start component", "reason", err)
 			return
 		}
 	}
-	s.log.Error("Part ends all the time and is left alone", "part", p.Name)
+	s.log.Error("Component exited too often; not restarting", "part", p.Name)
 }
 
 // reportStep reports a step with the seconds since the start.
@@ -165,9 +163,9 @@ func (s *supervisor) reportStep(format string, args ...any) {
 }
 
 func (s *supervisor) report(format string, args ...any) {
-	// The host knows the data folder under another path.
+	// The path on the host differs from that in the node.
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), nodeDataDir+"/", s.hostDir()+"/")
 	if _, err := fmt.Fprintln(s.progress, text); err != nil {
-		s.log.Info("Nobody listens", "progress", text)
+		s.log.Info("No reader for progress", "progress", text)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
 )
 
-// Configuration files of the node, as templates.
 var (
 	//go:embed files/kubelet.yaml
 	kubeletConfig string
@@ -22,7 +21,7 @@ var (
 	addons string
 )
 
-// render writes a file of the data folder from its template.
+// render writes a file in the data directory from its template.
 func (s *supervisor) render(name, text string) error {
 	t, err := template.New(name).Option("missingkey=error").Parse(text)
 	if err != nil {

@@ -15,27 +15,26 @@ import (
 	"github.com/holdfast-dev/holdfast/test/cluster/internal/build"
 )
 
-// Words between up and supervise, on the pipe that reports progress.
+// Messages from supervise to up on the progress pipe.
 const (
 	progressReady = "ready"
 	progressError = "error: "
 )
 
-// File descriptors handed from up through init to supervise.
+// File descriptors passed from up through init to supervise.
 const (
 	progressFD = 3
 	listenerFD = 4
 )
 
-// Up starts the cluster in the background and returns when it is ready. Progress
-// goes to out.
+// Up starts the cluster in the background, prints progress to out, and returns when it is ready.
 func Up(ctx context.Context, c Config, out io.Writer) error {
 	pids, err := findClusterProcesses(c.Dir)
 	if err != nil {
 		return err
 	}
 	if len(pids) > 0 {
-		return fmt.Errorf("a cluster runs in %s already (pid %d): use it with KUBECONFIG=%s, or take it down first", c.Dir, pids[0], c.Kubeconfig())
+		return fmt.Errorf("a cluster is already running in %s (PID %d): use it with KUBECONFIG=%s, or run down first", c.Dir, pids[0], c.Kubeconfig())
 	}
 	if err := c.save(); err != nil {
 		return err
@@ -55,12 +54,12 @@ func Up(ctx context.Context, c Config, out io.Writer) error {
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		return fmt.Errorf("%w\nlogs are in %s; take it down before the next try", err, c.path("log"))
+		return fmt.Errorf("%w\nsee the logs in %s; run down before the next attempt", err, c.path("log"))
 	}
 	return cmd.Process.Release()
 }
 
-// startDetached runs init or supervise with a pipe for progress. What it starts outlives us.
+// startDetached runs init or supervise with a pipe for progress. The process keeps running when this command exits.
 func startDetached(c Config) (*exec.Cmd, io.Reader, error) {
 	log, err := os.OpenFile(c.path("log/supervise.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -77,9 +76,8 @@ func startDetached(c Config) (*exec.Cmd, io.Reader, error) {
 	if c.Level == build.Node {
 		verb = "init"
 		attr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
-		// A socket stays in the network namespace it was made in: whoever accepts
-		// on this one serves the host from inside the node. So the host needs no
-		// address, route or rule to reach the API server.
+		// A socket stays in the network namespace in which it was created: accepting on this one from inside the node
+		// serves the host. The host needs no address, route or rule to reach the API server.
 		listener, err := listen(c.Port)
 		if err != nil {
 			return nil, nil, err
@@ -100,13 +98,13 @@ func startDetached(c Config) (*exec.Cmd, io.Reader, error) {
 func listen(port int) (*os.File, error) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 	if err != nil {
-		return nil, fmt.Errorf("the port of the API server: %w (choose another)", err)
+		return nil, fmt.Errorf("listen on the port of the API server: %w (choose another port)", err)
 	}
 	defer func() { _ = l.Close() }()
 	return l.File()
 }
 
-// followProgress shows what supervise reports until it is ready or says why not.
+// followProgress prints the progress of supervise until the cluster is ready or has failed.
 func followProgress(progress io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(progress)
 	var failure []string
@@ -126,7 +124,7 @@ func followProgress(progress io.Reader, out io.Writer) error {
 	if len(failure) > 0 {
 		return errors.New(strings.Join(failure, "\n"))
 	}
-	return errors.New("the cluster ended while it started")
+	return errors.New("the cluster exited during startup")
 }
 
 func dirFlag(dir string) string { return "--dir=" + dir }

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Retries start soon and stay frequent: tests wait for them, and there is no backend to spare.
+// Retries are fast and frequent, because tests wait for them.
 const (
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 10 * time.Second
@@ -32,7 +32,7 @@ const (
 
 type queue = workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
-// controller does what a CSI driver's sidecars do: it provisions and grows for claims, and deletes released volumes.
+// controller implements the sidecars of a CSI driver: it provisions, expands and deletes volumes.
 type controller struct {
 	node   string
 	client kubernetes.Interface
@@ -94,8 +94,8 @@ func newQueue(name string) queue {
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name})
 }
 
-// onChange calls enqueue for objects that appear or change. One that disappears leaves nothing to do: our finalizer
-// keeps each volume until its file is gone.
+// onChange calls enqueue for new and changed objects. Deletions need no action: a finalizer keeps each volume until its
+// file is deleted.
 func onChange(enqueue func(metav1.Object)) cache.ResourceEventHandler {
 	add := func(obj any) {
 		if o, ok := obj.(metav1.Object); ok {
@@ -108,7 +108,7 @@ func onChange(enqueue func(metav1.Object)) cache.ResourceEventHandler {
 	}
 }
 
-// enqueueVolume looks at the claim too: it may have been bound to a volume the cache did not know yet.
+// enqueueVolume also enqueues the claim: it may have been bound to a volume that was not in the cache yet.
 func (c *controller) enqueueVolume(volume metav1.Object) {
 	c.volumeQueue.Add(cache.MetaObjectToName(volume))
 	if pv, ok := volume.(*corev1.PersistentVolume); ok && pv.Spec.ClaimRef != nil {
@@ -116,10 +116,10 @@ func (c *controller) enqueueVolume(volume metav1.Object) {
 	}
 }
 
-// enqueueClass looks at everything of a class again: a switch on it was set or removed.
+// enqueueClass enqueues all claims and volumes of a class, because a switch may have changed.
 func (c *controller) enqueueClass(class metav1.Object) {
 	claims, err := c.claims.List(labels.Everything())
-	if err != nil { // the cache of an indexer cannot fail
+	if err != nil { // cannot fail for a registered index
 		return
 	}
 	for _, claim := range claims {
@@ -138,7 +138,7 @@ func (c *controller) enqueueClass(class metav1.Object) {
 	}
 }
 
-// run works off both queues until ctx ends. One worker each keeps the order of events readable.
+// run processes both queues until ctx ends, each with one worker to keep the event order readable.
 func (c *controller) run(ctx context.Context) {
 	c.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")})
 	defer c.broadcaster.Shutdown()
@@ -163,28 +163,28 @@ func (c *controller) work(ctx context.Context, q queue, sync func(context.Contex
 		case err == nil:
 			q.Forget(key)
 		case apierrors.IsConflict(err), errors.Is(err, errInUse):
-			// The cache was behind, or kubelet has yet to unmount: both are the usual course and worth no line.
+			// The cache is stale, or the kubelet has not unmounted yet: both are expected and not logged.
 			q.AddRateLimited(key)
 		default:
-			c.log.WarnContext(ctx, "Sync failed and will be retried", "object", key.String(), "error", err)
+			c.log.WarnContext(ctx, "Sync failed; retrying", "object", key.String(), "error", err)
 			q.AddRateLimited(key)
 		}
 		q.Done(key)
 	}
 }
 
-// syncClaim provisions or grows the volume of one claim.
+// syncClaim provisions or expands the volume of one claim.
 func (c *controller) syncClaim(ctx context.Context, key cache.ObjectName) error {
 	claim, err := c.claims.PersistentVolumeClaims(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		return nil // its volume is the deleter's
+		return nil // its volume is handled by the deleter
 	}
 	if err != nil {
 		return fmt.Errorf("get PersistentVolumeClaim %s: %w", key, err)
 	}
 	class, err := c.classes.Get(classOf(claim))
 	if apierrors.IsNotFound(err) {
-		return nil // another look follows when the class appears
+		return nil // synced again when the class appears
 	}
 	if err != nil {
 		return fmt.Errorf("get StorageClass %s: %w", classOf(claim), err)
@@ -193,14 +193,14 @@ func (c *controller) syncClaim(ctx context.Context, key cache.ObjectName) error 
 		return nil
 	}
 	for _, name := range unknownSwitches(claim.Annotations) {
-		c.recorder.Eventf(claim, corev1.EventTypeWarning, "UnknownSwitch", "annotation %s provokes nothing: no such switch", name)
+		c.recorder.Eventf(claim, corev1.EventTypeWarning, "UnknownSwitch", "annotation %s is not a known switch", name)
 	}
 	if claim.Spec.VolumeName == "" {
 		return c.provision(ctx, claim, class)
 	}
 	pv, err := c.volumes.Get(claim.Spec.VolumeName)
 	if apierrors.IsNotFound(err) {
-		return nil // another look follows when the volume appears
+		return nil // synced again when the volume appears
 	}
 	if err != nil {
 		return fmt.Errorf("get PersistentVolume %s: %w", claim.Spec.VolumeName, err)
@@ -214,7 +214,7 @@ func (c *controller) syncClaim(ctx context.Context, key cache.ObjectName) error 
 	return c.expand(ctx, claim, pv, class)
 }
 
-// volumeFaults finds the switches for a volume on its claim, on itself and on its class.
+// volumeFaults returns the switches for a volume on its claim, on the PV and on its class.
 func (c *controller) volumeFaults(name string) (faults, error) {
 	pv, err := c.volumes.Get(name)
 	if err != nil {
@@ -222,19 +222,19 @@ func (c *controller) volumeFaults(name string) (faults, error) {
 	}
 	var claim *corev1.PersistentVolumeClaim
 	if ref := pv.Spec.ClaimRef; ref != nil {
-		// A claim of the same name may have been made since; it has no say here.
+		// A later claim of the same name is ignored.
 		if found, err := c.claims.PersistentVolumeClaims(ref.Namespace).Get(ref.Name); err == nil && isBoundTo(pv, found) {
 			claim = found
 		}
 	}
 	class, err := c.classes.Get(pv.Spec.StorageClassName)
 	if err != nil {
-		class = nil // a volume outlives its class
+		class = nil // a volume can outlive its class
 	}
 	return collectFaults(claim, pv, class), nil
 }
 
-// collectFaults orders the objects that may carry a switch; each may be nil.
+// collectFaults returns the annotations of the objects in order of precedence; each object may be nil.
 func collectFaults(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, class *storagev1.StorageClass) faults {
 	var f faults
 	if claim != nil {

@@ -14,17 +14,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// disposal is what a volume's state asks of the deleter.
+// disposal is the action of the deleter for a volume.
 type disposal int
 
 const (
-	disposalKeep    disposal = iota // in use, retained, or gone already
-	disposalRelease                 // drop the finalizer, leave the data
-	disposalDelete                  // remove data and object
+	disposalKeep    disposal = iota // in use, retained, or already deleted
+	disposalRelease                 // remove the finalizer, keep the data
+	disposalDelete                  // delete data and object
 )
 
-// disposalOf decides without a look at the disk. A bound volume is never touched, whoever deletes its PV, and one on
-// its way out without our finalizer is done with.
+// disposalOf decides from the state of the PV. A bound volume is never deleted, even if its PV is; a PV in deletion
+// without the finalizer is done.
 func disposalOf(pv *corev1.PersistentVolume) disposal {
 	deleted := pv.DeletionTimestamp != nil
 	retain := pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
@@ -41,11 +41,11 @@ func disposalOf(pv *corev1.PersistentVolume) disposal {
 	return disposalKeep
 }
 
-// syncVolume disposes of one volume when nobody needs it any more.
+// syncVolume disposes of a volume that is no longer used.
 func (c *controller) syncVolume(ctx context.Context, key cache.ObjectName) error {
 	pv, err := c.volumes.Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		return nil // gone is what we want
+		return nil // already deleted
 	}
 	if err != nil {
 		return fmt.Errorf("get PersistentVolume %s: %w", key.Name, err)
@@ -64,7 +64,7 @@ func (c *controller) syncVolume(ctx context.Context, key cache.ObjectName) error
 
 func (c *controller) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err := c.removeFile(ctx, pv); err != nil {
-		// Kubelet unmounts shortly after the claim is gone; only other obstacles are worth an event.
+		// The kubelet unmounts shortly after the deletion of the claim; only other errors get an event.
 		if !errors.Is(err, errInUse) {
 			c.recorder.Eventf(pv, corev1.EventTypeWarning, "VolumeFailedDelete", "%v", err)
 		}
@@ -73,13 +73,13 @@ func (c *controller) deleteVolume(ctx context.Context, pv *corev1.PersistentVolu
 	if err := c.removeFinalizer(ctx, pv); err != nil {
 		return err
 	}
-	if hasFinalizer(pv) { // said once, though the cache may show the volume a few times more
+	if hasFinalizer(pv) { // only once, although the cache may return the volume several times
 		c.log.InfoContext(ctx, "Volume deleted", "volume", pv.Name)
 	}
 	err := c.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &pv.UID},
 	})
-	if err != nil && !apierrors.IsNotFound(err) { // it goes with its last finalizer when it was being deleted
+	if err != nil && !apierrors.IsNotFound(err) { // it may be deleted with its last finalizer
 		return fmt.Errorf("delete PersistentVolume %s: %w", pv.Name, err)
 	}
 	return nil
@@ -101,15 +101,16 @@ func (c *controller) removeFinalizer(ctx context.Context, pv *corev1.PersistentV
 		return nil
 	}
 	_, err := c.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, finalizerPatch(pv), metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) { // a stale cache may show a volume that is already gone
-		return fmt.Errorf("drop finalizer of PersistentVolume %s: %w", pv.Name, err)
+	if err != nil && !apierrors.IsNotFound(err) { // a stale cache may return a deleted volume
+		return fmt.Errorf("remove finalizer of PersistentVolume %s: %w", pv.Name, err)
 	}
 	return nil
 }
 
 func hasFinalizer(pv *corev1.PersistentVolume) bool { return slices.Contains(pv.Finalizers, Finalizer) }
 
-// finalizerPatch replaces the whole list, so it carries the version it was read at: others keep finalizers there too.
+// finalizerPatch replaces the whole list, so it has the resourceVersion as a precondition: other controllers have
+// finalizers, too.
 func finalizerPatch(pv *corev1.PersistentVolume) []byte {
 	others := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool { return f == Finalizer })
 	return mustMarshal(map[string]any{"metadata": map[string]any{
@@ -118,7 +119,7 @@ func finalizerPatch(pv *corev1.PersistentVolume) []byte {
 	}})
 }
 
-// copyFailDelete keeps the claim's switch on the PV, because the claim is gone by the time it matters.
+// copyFailDelete copies the claim's switch to the PV, because the claim is deleted before the switch applies.
 func (c *controller) copyFailDelete(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
 	want, set := claim.Annotations[FailDelete]
 	have, copied := pv.Annotations[FailDelete]
@@ -136,7 +137,7 @@ func (c *controller) copyFailDelete(ctx context.Context, claim *corev1.Persisten
 	return nil
 }
 
-// mustMarshal encodes a patch made of plain maps, strings and API types, for which encoding cannot fail.
+// mustMarshal encodes a patch of maps, strings and API types, which cannot fail.
 func mustMarshal(patch any) []byte {
 	data, err := json.Marshal(patch)
 	if err != nil {

@@ -51,8 +51,8 @@ func TestFinalizerPatch(t *testing.T) {
 		finalizers []string
 		want       string
 	}{
-		"ours alone":  {[]string{"storage.holdfast.dev/loop-file"}, `{"metadata":{"finalizers":[],"resourceVersion":"5"}}`},
-		"among other": {[]string{"a/b", "storage.holdfast.dev/loop-file", "c/d"}, `{"metadata":{"finalizers":["a/b","c/d"],"resourceVersion":"5"}}`},
+		"only own":    {[]string{"storage.holdfast.dev/loop-file"}, `{"metadata":{"finalizers":[],"resourceVersion":"5"}}`},
+		"with others": {[]string{"a/b", "storage.holdfast.dev/loop-file", "c/d"}, `{"metadata":{"finalizers":["a/b","c/d"],"resourceVersion":"5"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "5", Finalizers: tc.finalizers}}

@@ -1,14 +1,14 @@
-// Package storage gives a one-node test cluster real volumes. It is for tests only: nothing here survives a lost
-// disk, knows a second node or defends itself against a hostile claim.
+// Package storage provides real volumes for a one-node test cluster. It is for tests only: it does not handle lost
+// disks, several nodes or hostile claims.
 //
-// A volume is a sparse file with a filesystem on a loop device, so it has a real size, fills up, honours fsGroup and
-// grows under a running database. Three parts share one process, the supervisor of the node:
+// A volume is a sparse file with a filesystem on a loop device: it has a real size, can fill up, supports fsGroup and
+// online expansion. Three components run in the supervisor of the node:
 //
 //	claim ── provisioner ──> file + PV ── kubelet ──> driver: stage, publish
 //	claim ── resizer ──────> larger file, PV, claim status ── kubelet ──> driver: expand
-//	PV released ── deleter ─> loop device detached, file gone, PV gone
+//	PV released ── deleter ─> loop device detached, file and PV deleted
 //
-// Each way a real storage system fails can be provoked by an annotation while the cluster runs; switches.go lists
-// them. Loop devices belong to the machine and not to the node's namespaces, so whoever ends a node calls [Detach]
-// afterwards; no device outside the given folder is ever touched.
+// Annotations inject the failures of real storage systems while the cluster runs; they are listed in faultswitches.go.
+// Loop devices belong to the machine and not to the node's namespaces, so [Detach] must be called after a node has
+// stopped; it never changes devices of files outside of the given directory.
 package storage

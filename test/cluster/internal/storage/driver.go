@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// driver is the part kubelet talks to. Each call may come again after its answer got lost, so every one of them is
-// content with work already done.
+// driver is the CSI node service. The kubelet repeats calls whose response it lost, so every call is idempotent.
 type driver struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedNodeServer
@@ -32,27 +31,27 @@ var (
 	_ csi.NodeServer     = (*driver)(nil)
 )
 
-// GetPluginInfo names the driver.
+// GetPluginInfo returns the name of the driver.
 func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
 	return &csi.GetPluginInfoResponse{Name: DriverName, VendorVersion: "test"}, nil
 }
 
-// GetPluginCapabilities claims none: there is no CSI controller service.
+// GetPluginCapabilities returns none: there is no CSI controller service.
 func (d *driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	return &csi.GetPluginCapabilitiesResponse{}, nil
 }
 
-// Probe says the driver is ready.
+// Probe reports that the driver is ready.
 func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	return &csi.ProbeResponse{}, nil
 }
 
-// NodeGetInfo tells kubelet what to write into the CSINode.
+// NodeGetInfo returns the content of the CSINode.
 func (d *driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{NodeId: d.node}, nil
 }
 
-// NodeGetCapabilities tells kubelet which calls are worth making.
+// NodeGetCapabilities returns the supported calls.
 func (d *driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	resp := &csi.NodeGetCapabilitiesResponse{}
 	for _, t := range []csi.NodeServiceCapability_RPC_Type{
@@ -106,7 +105,7 @@ func (d *driver) NodeUnstageVolume(ctx context.Context, req *csi.NodeUnstageVolu
 	return &csi.NodeUnstageVolumeResponse{}, internalError(err)
 }
 
-// NodePublishVolume shows the staged volume to one pod.
+// NodePublishVolume mounts the staged volume into a pod.
 func (d *driver) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	if err := validateRequest(req.GetVolumeId(), req.GetStagingTargetPath(), req.GetTargetPath()); err != nil {
 		return nil, err
@@ -122,7 +121,7 @@ func (d *driver) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolu
 	return &csi.NodePublishVolumeResponse{}, internalError(err)
 }
 
-// NodeUnpublishVolume takes the volume from one pod.
+// NodeUnpublishVolume unmounts the volume from a pod.
 func (d *driver) NodeUnpublishVolume(ctx context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := validateRequest(req.GetVolumeId(), req.GetTargetPath()); err != nil {
 		return nil, err
@@ -133,8 +132,8 @@ func (d *driver) NodeUnpublishVolume(ctx context.Context, req *csi.NodeUnpublish
 	return &csi.NodeUnpublishVolumeResponse{}, internalError(unpublish(ctx, req.GetTargetPath()))
 }
 
-// NodeExpandVolume grows the filesystem. The code of an error decides what kubelet does: OutOfRange, NotFound and
-// InvalidArgument make the growth infeasible, FailedPrecondition ends the attempts on this node without a word, and
+// NodeExpandVolume expands the filesystem. The kubelet reacts to the error code: OutOfRange, NotFound and
+// InvalidArgument make the expansion infeasible, FailedPrecondition silently ends the attempts on this node, and
 // Internal is retried.
 func (d *driver) NodeExpandVolume(ctx context.Context, req *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	if err := validateRequest(req.GetVolumeId(), req.GetVolumePath()); err != nil {
@@ -162,7 +161,7 @@ func (d *driver) NodeExpandVolume(ctx context.Context, req *csi.NodeExpandVolume
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, internalError(err)
 }
 
-// NodeGetVolumeStats reports what df would.
+// NodeGetVolumeStats returns the same figures as df.
 func (d *driver) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	if err := validateRequest(req.GetVolumeId(), req.GetVolumePath()); err != nil {
 		return nil, err
@@ -185,8 +184,7 @@ func (d *driver) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeSta
 	}}}, nil
 }
 
-// knownFaults insists on knowing the volume: an answer from before the cache saw it would miss its fault. Kubelet
-// asks again.
+// knownFaults fails for a volume that is not in the cache yet, because its fault would be missed. The kubelet retries.
 func (d *driver) knownFaults(volume string) (faults, error) {
 	f, err := d.faults(volume)
 	if err != nil {
@@ -195,7 +193,7 @@ func (d *driver) knownFaults(volume string) (faults, error) {
 	return f, nil
 }
 
-// faultsOrNone accepts a volume that is gone from the API: it must still be unmounted.
+// faultsOrNone accepts a volume that was deleted in the API: it must still be unmounted.
 func (d *driver) faultsOrNone(volume string) faults {
 	f, err := d.faults(volume)
 	if err != nil {
@@ -204,7 +202,7 @@ func (d *driver) faultsOrNone(volume string) faults {
 	return f
 }
 
-// validateRequest refuses what kubelet never sends. The id becomes a file name, so it may not leave the folder.
+// validateRequest rejects invalid requests. The ID becomes a file name, so it must not contain a path.
 func validateRequest(id string, paths ...string) error {
 	if id == "" || id == "." || id == ".." || filepath.Base(id) != id {
 		return status.Errorf(codes.InvalidArgument, "volume id %q is not a file name", id)
@@ -217,7 +215,7 @@ func validateRequest(id string, paths ...string) error {
 	return nil
 }
 
-// waitForSwitch sleeps as long as a switch says, but no longer than the caller does.
+// waitForSwitch sleeps for the duration of a switch, at most until the context ends.
 func waitForSwitch(ctx context.Context, f faults, key string) error {
 	delay, err := f.delay(key)
 	if err != nil {

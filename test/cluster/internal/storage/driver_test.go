@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// stubDisk answers every call with the same error.
 type stubDisk struct{ err error }
 
 func (s stubDisk) stage(context.Context, string, string, string, []string) error { return s.err }
@@ -56,7 +55,7 @@ func callOutside(ctx context.Context, d *driver) error {
 	return err
 }
 
-// TestDriverCodes holds the code of each failure, on which kubelet's reaction depends.
+// TestDriverCodes checks the error codes, on which the kubelet's reaction depends.
 func TestDriverCodes(t *testing.T) {
 	set := func(name, value string) faults { return faults{{"storage.holdfast.dev/" + name: value}} }
 	for name, tc := range map[string]struct {
@@ -67,27 +66,27 @@ func TestDriverCodes(t *testing.T) {
 		want    codes.Code
 		wantMsg string
 	}{
-		"stage":                        {call: callStage, want: codes.OK},
-		"stage fails by switch":        {call: callStage, faults: set("fail-stage", "disk on fire"), want: codes.Internal, wantMsg: "disk on fire"},
-		"stage fails on disk":          {call: callStage, disk: errors.New("mkfs: no"), want: codes.Internal, wantMsg: "mkfs: no"},
-		"stage slower than the caller": {call: callStage, faults: set("slow-stage", "1h"), want: codes.Canceled},
-		"stage of an unknown volume":   {call: callStage, unknown: true, want: codes.Unavailable},
-		"stage of a block volume":      {call: callBlock, want: codes.InvalidArgument},
-		"unstage":                      {call: callUnstage, want: codes.OK},
-		"unstage fails by switch":      {call: callUnstage, faults: set("fail-unstage", "busy"), want: codes.Internal, wantMsg: "busy"},
-		"unstage of an unknown volume": {call: callUnstage, unknown: true, want: codes.OK},
-		"id that leaves the folder":    {call: callOutside, want: codes.InvalidArgument},
-		"publish of nothing":           {call: callPublish, want: codes.Internal, wantMsg: "nothing is mounted at /nowhere/staged"},
-		"publish fails by switch":      {call: callPublish, faults: set("fail-publish", "no"), want: codes.Internal, wantMsg: "no"},
-		"unpublish":                    {call: callUnpublish, want: codes.OK},
-		"unpublish fails by switch":    {call: callUnpublish, faults: set("fail-unpublish", "busy"), want: codes.Internal, wantMsg: "busy"},
-		"expand":                       {call: callExpand, want: codes.OK},
-		"expand infeasible by switch":  {call: callExpand, faults: set("fail-grow-node", "too big"), want: codes.OutOfRange, wantMsg: "too big"},
-		"expand beyond the limit":      {call: callExpand, faults: set("max-size-node", "1Gi"), want: codes.OutOfRange, wantMsg: "requested size 2Gi is larger than the possible 1Gi"},
-		"expand within the limit":      {call: callExpand, faults: set("max-size-node", "2Gi"), want: codes.OK},
-		"expand fails by switch":       {call: callExpand, faults: set("error-grow-node", "try later"), want: codes.Internal, wantMsg: "try later"},
-		"expand beyond the file":       {call: callExpand, disk: fmt.Errorf("%w: 1 < 2", errFileTooSmall), want: codes.OutOfRange},
-		"expand fails on disk":         {call: callExpand, disk: errors.New("xfs_growfs: no"), want: codes.Internal, wantMsg: "xfs_growfs: no"},
+		"stage":                         {call: callStage, want: codes.OK},
+		"stage fails by switch":         {call: callStage, faults: set("fail-stage", "disk on fire"), want: codes.Internal, wantMsg: "disk on fire"},
+		"stage fails on disk":           {call: callStage, disk: errors.New("mkfs: no"), want: codes.Internal, wantMsg: "mkfs: no"},
+		"stage slower than the caller":  {call: callStage, faults: set("slow-stage", "1h"), want: codes.Canceled},
+		"stage of an unknown volume":    {call: callStage, unknown: true, want: codes.Unavailable},
+		"stage of a block volume":       {call: callBlock, want: codes.InvalidArgument},
+		"unstage":                       {call: callUnstage, want: codes.OK},
+		"unstage fails by switch":       {call: callUnstage, faults: set("fail-unstage", "busy"), want: codes.Internal, wantMsg: "busy"},
+		"unstage of an unknown volume":  {call: callUnstage, unknown: true, want: codes.OK},
+		"ID with a path":                {call: callOutside, want: codes.InvalidArgument},
+		"publish of an unstaged volume": {call: callPublish, want: codes.Internal, wantMsg: "nothing is mounted at /nowhere/staged"},
+		"publish fails by switch":       {call: callPublish, faults: set("fail-publish", "no"), want: codes.Internal, wantMsg: "no"},
+		"unpublish":                     {call: callUnpublish, want: codes.OK},
+		"unpublish fails by switch":     {call: callUnpublish, faults: set("fail-unpublish", "busy"), want: codes.Internal, wantMsg: "busy"},
+		"expand":                        {call: callExpand, want: codes.OK},
+		"expand infeasible by switch":   {call: callExpand, faults: set("fail-grow-node", "too big"), want: codes.OutOfRange, wantMsg: "too big"},
+		"expand beyond the limit":       {call: callExpand, faults: set("max-size-node", "1Gi"), want: codes.OutOfRange, wantMsg: "requested size 2Gi exceeds the maximum of 1Gi"},
+		"expand within the limit":       {call: callExpand, faults: set("max-size-node", "2Gi"), want: codes.OK},
+		"expand fails by switch":        {call: callExpand, faults: set("error-grow-node", "try later"), want: codes.Internal, wantMsg: "try later"},
+		"expand beyond the file":        {call: callExpand, disk: fmt.Errorf("%w: 1 < 2", errFileTooSmall), want: codes.OutOfRange},
+		"expand fails on disk":          {call: callExpand, disk: errors.New("xfs_growfs: no"), want: codes.Internal, wantMsg: "xfs_growfs: no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &driver{disk: stubDisk{tc.disk}, faults: func(string) (faults, error) {

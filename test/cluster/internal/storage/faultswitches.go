@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// SwitchPrefix begins every annotation that provokes a fault.
+// SwitchPrefix is the prefix of annotations that inject faults.
 const SwitchPrefix = "storage.holdfast.dev/"
 
-// A switch is an annotation on a claim or on its StorageClass; the claim wins. It works from the next call on, and
-// removing it ends the fault. An empty value or "false" is off, which lets one claim opt out of its class's fault.
+// A switch is an annotation on a claim or on its StorageClass; the claim takes precedence. It applies from the next call
+// on, until it is removed. An empty value or "false" disables it, so that a claim can opt out of the fault of its class.
 const (
 	FailProvision        = SwitchPrefix + "fail-provision"
 	HangProvision        = SwitchPrefix + "hang-provision"
@@ -31,28 +31,28 @@ const (
 	FailDelete           = SwitchPrefix + "fail-delete"
 )
 
-// Switches maps every switch to its value and meaning.
+// Switches maps every switch to its value and effect.
 var Switches = map[string]string{
-	FailProvision:        `"<message>": no volume is made, event ProvisioningFailed, the claim stays Pending and is retried`,
-	HangProvision:        `"true": no volume is made and nothing is said`,
+	FailProvision:        `"<message>": no volume is created, event ProvisioningFailed, the claim stays Pending and is retried`,
+	HangProvision:        `"true": no volume is created, without an event`,
 	FailStage:            `"<message>": mounting on the node fails (Internal), the pod shows FailedMount`,
-	SlowStage:            `"<duration>": mounting on the node takes that much longer`,
+	SlowStage:            `"<duration>": mounting on the node is delayed`,
 	FailUnstage:          `"<message>": unmounting on the node fails, the volume stays staged after its last pod`,
 	FailPublish:          `"<message>": mounting into the pod fails (Internal), the pod shows FailedMount`,
 	FailUnpublish:        `"<message>": unmounting from the pod fails, the pod stays Terminating`,
-	MaxSize:              `"<quantity>": larger volumes are not provisioned, larger growth is infeasible until the request is lowered`,
-	MaxSizeNode:          `"<quantity>": larger growth turns out to be infeasible on the node, until the request is lowered`,
+	MaxSize:              `"<quantity>": larger volumes are not provisioned, a larger expansion is infeasible until the request is lowered`,
+	MaxSizeNode:          `"<quantity>": a larger expansion is infeasible on the node until the request is lowered`,
 	HangExpand:           `"true": the controller never reacts to the larger request`,
 	FailExpandController: `"<message>": claim status ControllerResizeInfeasible, condition ControllerResizeError, event VolumeResizeFailed`,
-	FailExpandNode:       `"<message>": growing on the node is impossible (OutOfRange), kubelet reports NodeResizeInfeasible`,
-	ErrorExpandNode:      `"<message>": growing on the node fails (Internal), kubelet retries`,
-	FailDelete:           `"<message>": the PV stays Released, event VolumeFailedDelete; once the claim is gone the switch lives on the PV`,
+	FailExpandNode:       `"<message>": expansion on the node is infeasible (OutOfRange), kubelet reports NodeResizeInfeasible`,
+	ErrorExpandNode:      `"<message>": expansion on the node fails (Internal), kubelet retries`,
+	FailDelete:           `"<message>": the PV stays Released, event VolumeFailedDelete; copied to the PV when the claim is deleted`,
 }
 
-// faults are the annotations that speak for one volume, the most specific object first.
+// faults are the annotations for one volume, in order of precedence.
 type faults []map[string]string
 
-// value returns the setting of a switch, "" when it is off.
+// value returns the value of a switch, "" if it is off.
 func (f faults) value(key string) string {
 	for _, annotations := range f {
 		v, ok := annotations[key]
@@ -67,7 +67,7 @@ func (f faults) value(key string) string {
 	return ""
 }
 
-// delay reads a switch that holds a duration.
+// delay returns the value of a switch with a duration.
 func (f faults) delay(key string) (time.Duration, error) {
 	v := f.value(key)
 	if v == "" {
@@ -80,7 +80,7 @@ func (f faults) delay(key string) (time.Duration, error) {
 	return d, nil
 }
 
-// exceeds says why size is more than a switch allows, or "".
+// exceeds returns why size exceeds the limit of a switch, or "".
 func (f faults) exceeds(key string, size resource.Quantity) (string, error) {
 	v := f.value(key)
 	if v == "" {
@@ -93,11 +93,11 @@ func (f faults) exceeds(key string, size resource.Quantity) (string, error) {
 	if size.Cmp(limit) <= 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("requested size %s is larger than the possible %s", size.String(), limit.String()), nil
+	return fmt.Sprintf("requested size %s exceeds the maximum of %s", size.String(), limit.String()), nil
 }
 
-// unknownSwitches finds annotations with our prefix that mean nothing. A misspelt switch would otherwise let a test
-// pass without the fault it is about.
+// unknownSwitches returns unknown annotations with the prefix. A misspelled switch would otherwise let a test pass
+// without the fault.
 func unknownSwitches(annotations map[string]string) []string {
 	var unknown []string
 	for key := range annotations {

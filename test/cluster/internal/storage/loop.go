@@ -16,20 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileID names a file whatever path leads to it. The path the kernel reports for a backing file depends on the mount
-// namespace that asks, and the one that attached it may be gone.
+// fileID identifies a file independently of its path: the path of a backing file depends on the mount namespace, which
+// may no longer exist.
 type fileID struct {
 	device, inode uint64
 }
 
-// loopDevice is an attached device and the file behind it.
+// loopDevice is an attached device with its backing file.
 type loopDevice struct {
 	name string // /dev/loop0
-	path string // of the backing file, without the mark of a deleted one
+	path string // of the backing file, without the suffix of a deleted one
 	file fileID
 }
 
-// loopDevices lists every attached loop device of the machine, those of other nodes included.
+// loopDevices returns all attached loop devices of the machine, including those of other nodes.
 func loopDevices(ctx context.Context) ([]loopDevice, error) {
 	out, err := run(ctx, "losetup", "--json", "--list", "--output", "NAME,BACK-FILE,BACK-INO,BACK-MAJ:MIN")
 	if err != nil {
@@ -39,7 +39,7 @@ func loopDevices(ctx context.Context) ([]loopDevice, error) {
 }
 
 func parseLoopDevices(out []byte) ([]loopDevice, error) {
-	if len(bytes.TrimSpace(out)) == 0 { // how older versions say "none"
+	if len(bytes.TrimSpace(out)) == 0 { // older versions print nothing
 		return nil, nil
 	}
 	var list struct {
@@ -56,7 +56,7 @@ func parseLoopDevices(out []byte) ([]loopDevice, error) {
 	var devices []loopDevice
 	for _, d := range list.Devices {
 		l := loopDevice{name: d.Name, path: strings.TrimSuffix(d.File, " (deleted)")}
-		// Numbers that cannot be read leave the zero id, which no file has; the path may still match.
+		// Invalid numbers result in the zero ID, which no file has; the path may still match.
 		var major, minor uint32
 		if inode, err := d.Inode.Int64(); err == nil {
 			if _, err := fmt.Sscanf(d.Device, "%d:%d", &major, &minor); err == nil {
@@ -68,7 +68,7 @@ func parseLoopDevices(out []byte) ([]loopDevice, error) {
 	return devices, nil
 }
 
-// deviceOf returns the loop device of a backing file, or "" when there is none.
+// deviceOf returns the loop device of a backing file, or "".
 func deviceOf(ctx context.Context, file string) (string, error) {
 	id, err := fileIDOf(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,8 +89,8 @@ func deviceOf(ctx context.Context, file string) (string, error) {
 	return "", nil
 }
 
-// attach returns the loop device of a backing file and makes one if needed. After a reboot of the node the device of
-// its former life is still there; a second one on the same file would corrupt the filesystem.
+// attach returns the loop device of a backing file and creates it if needed. After a restart of the node the old device
+// still exists; a second one for the same file would corrupt the filesystem.
 func attach(ctx context.Context, file string) (string, error) {
 	device, err := deviceOf(ctx, file)
 	if err != nil || device != "" {
@@ -108,8 +108,8 @@ func detach(ctx context.Context, device string) error {
 	return err
 }
 
-// Detach detaches every loop device whose backing file is below volumeDir, existing or already deleted. Call it when
-// the node's namespaces are gone and before its folder is removed.
+// Detach detaches all loop devices with backing files below volumeDir, including deleted files. Call it after the node's
+// namespaces are removed and before the directory is deleted.
 func Detach(ctx context.Context, volumeDir string) error {
 	devices, err := loopDevices(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func Detach(ctx context.Context, volumeDir string) error {
 	return errors.Join(errs...)
 }
 
-// volumeFolder recognises its files by path and, where they still exist, by identity.
+// volumeFolder matches its files by path or, if they still exist, by identity.
 type volumeFolder struct {
 	paths []string
 	files map[fileID]bool
@@ -147,9 +147,9 @@ func newVolumeFolder(dir string) (volumeFolder, error) {
 		f.files[id] = true
 		return err
 	})
-	// A folder that is gone may still have devices on deleted files.
+	// The directory may be deleted while devices with deleted files still exist.
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return volumeFolder{}, fmt.Errorf("look for backing files: %w", err)
+		return volumeFolder{}, fmt.Errorf("list backing files: %w", err)
 	}
 	return f, nil
 }
@@ -175,7 +175,7 @@ func fileIDOf(path string) (fileID, error) {
 	return fileID{device: stat.Dev, inode: stat.Ino}, nil
 }
 
-// run executes a command and puts what it complained about into the error, since that is all a pod's event will show.
+// run executes a command and includes its stderr in the error, which is shown in pod events.
 func run(ctx context.Context, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -186,7 +186,7 @@ func run(ctx context.Context, name string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// firstLines makes one line of at most a few: mkfs prints its whole usage after the reason.
+// firstLines returns the first lines as one line: mkfs prints its whole usage after the error.
 func firstLines(stderr string) string {
 	lines := strings.FieldsFunc(stderr, func(r rune) bool { return r == '\n' })
 	if len(lines) > 3 {

@@ -32,9 +32,9 @@ func TestParseLoopDevices(t *testing.T) {
 			out:  `{"loopdevices": [{"name": "/dev/loop0", "back-file": "/v/a.img", "back-ino": null, "back-maj:min": null}]}`,
 			want: []loopDevice{{name: "/dev/loop0", path: "/v/a.img"}},
 		},
-		"empty list":      {out: "{\n   \"loopdevices\": [\n\n   ]\n}\n"},
-		"nothing printed": {out: "\n"},
-		"not JSON":        {out: "NAME BACK-FILE", wantErr: true},
+		"empty list": {out: "{\n   \"loopdevices\": [\n\n   ]\n}\n"},
+		"no output":  {out: "\n"},
+		"not JSON":   {out: "NAME BACK-FILE", wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseLoopDevices([]byte(tc.out))
@@ -62,15 +62,15 @@ func TestVolumeFolderContains(t *testing.T) {
 		device loopDevice
 		want   bool
 	}{
-		"file below":                      {dir, loopDevice{path: dir + "/a.img"}, true},
-		"deleted file below":              {dir, loopDevice{path: dir + "/gone.img"}, true},
-		"folder given with a slash":       {dir + "/", loopDevice{path: dir + "/gone.img"}, true},
-		"folder given by a link":          {filepath.Join(root, "link"), loopDevice{path: dir + "/gone.img"}, true},
-		"same file, path of another node": {dir, loopDevice{path: "/other/a.img", file: id}, true},
-		"folder itself is gone":           {root + "/gone", loopDevice{path: root + "/gone/a.img"}, true},
-		"sibling with the same beginning": {dir, loopDevice{path: dir + "-2/a.img"}, false},
-		"another folder":                  {dir, loopDevice{path: "/other/a.img"}, false},
-		"unknown file":                    {dir, loopDevice{}, false},
+		"file below":                              {dir, loopDevice{path: dir + "/a.img"}, true},
+		"deleted file below":                      {dir, loopDevice{path: dir + "/gone.img"}, true},
+		"directory with a trailing slash":         {dir + "/", loopDevice{path: dir + "/gone.img"}, true},
+		"directory by symbolic link":              {filepath.Join(root, "link"), loopDevice{path: dir + "/gone.img"}, true},
+		"same file with the path of another node": {dir, loopDevice{path: "/other/a.img", file: id}, true},
+		"deleted directory":                       {root + "/gone", loopDevice{path: root + "/gone/a.img"}, true},
+		"sibling with the same prefix":            {dir, loopDevice{path: dir + "-2/a.img"}, false},
+		"another directory":                       {dir, loopDevice{path: "/other/a.img"}, false},
+		"unknown file":                            {dir, loopDevice{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := newVolumeFolder(tc.dir)

@@ -15,7 +15,7 @@ type mountPoint struct {
 	path, fsType, source string
 }
 
-// mountPoints reads what is mounted in the mount namespace of this process, which is the node's.
+// mountPoints returns the mounts in the mount namespace of this process, which is that of the node.
 func mountPoints() ([]mountPoint, error) {
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -24,11 +24,11 @@ func mountPoints() ([]mountPoint, error) {
 	return parseMountPoints(string(content)), nil
 }
 
-// parseMountPoints understands lines such as
+// parseMountPoints parses lines such as
 //
 //	36 35 7:0 / /mnt/a\040b rw,relatime shared:1 master:2 - xfs /dev/loop0 rw,attr2
 //
-// where the number of fields before the dash varies.
+// with a variable number of fields before the dash.
 func parseMountPoints(content string) []mountPoint {
 	var points []mountPoint
 	for line := range strings.Lines(content) {
@@ -42,7 +42,7 @@ func parseMountPoints(content string) []mountPoint {
 	return points
 }
 
-// unescapeMount undoes the four escapes the kernel uses in mount paths.
+// unescapeMount replaces the escapes of mount paths.
 var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // mountAt returns the topmost mount at path.
@@ -61,13 +61,13 @@ func mountAt(path string) (mountPoint, bool, error) {
 	var found mountPoint
 	for _, p := range points {
 		if p.path == resolved {
-			found = p // the last one listed lies on top
+			found = p // the last entry is the topmost mount
 		}
 	}
 	return found, found.path != "", nil
 }
 
-// unmount removes the mount at path; one that is not there is fine, since kubelet repeats calls whose answer it lost.
+// unmount removes the mount at path; a missing mount is not an error, because the kubelet repeats calls.
 func unmount(ctx context.Context, path string) error {
 	_, mounted, err := mountAt(path)
 	if err != nil || !mounted {
@@ -77,20 +77,20 @@ func unmount(ctx context.Context, path string) error {
 	return err
 }
 
-// publish shows a staged volume at a second place, a pod's.
+// publish bind-mounts a staged volume into a pod.
 func publish(ctx context.Context, staged, target string, readOnly bool) error {
 	_, mounted, err := mountAt(target)
 	if err != nil || mounted {
 		return err
 	}
-	// Without this check an unstaged volume would give the pod a folder on the node's own disk.
+	// Without this check the pod would get a directory on the disk of the node.
 	if _, mounted, err = mountAt(staged); err != nil {
 		return err
 	} else if !mounted {
 		return fmt.Errorf("nothing is mounted at %s", staged)
 	}
 	if err := os.MkdirAll(target, 0o750); err != nil {
-		return fmt.Errorf("make mount folder: %w", err)
+		return fmt.Errorf("create mount directory: %w", err)
 	}
 	options := "bind"
 	if readOnly {
@@ -100,13 +100,13 @@ func publish(ctx context.Context, staged, target string, readOnly bool) error {
 	return err
 }
 
-// unpublish removes the mount and the folder that publish made.
+// unpublish removes the mount and its directory.
 func unpublish(ctx context.Context, target string) error {
 	if err := unmount(ctx, target); err != nil {
 		return err
 	}
 	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove mount folder: %w", err)
+		return fmt.Errorf("remove mount directory: %w", err)
 	}
 	return nil
 }

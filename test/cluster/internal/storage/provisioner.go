@@ -12,21 +12,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Annotations of the protocol between the scheduler, the PV controller and provisioners. No Go package that would be
-// light enough to import has them.
+// Annotations of the protocol between the scheduler, the PV controller and provisioners, which are not defined in a
+// small Go package.
 const (
 	annSelectedNode       = "volume.kubernetes.io/selected-node"
 	annStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
 	annProvisionedBy      = "pv.kubernetes.io/provisioned-by"
 )
 
-// paramFSType is the parameter of a StorageClass that chooses the filesystem.
+// paramFSType is the StorageClass parameter for the filesystem.
 const paramFSType = "fsType"
 
-// minSize is the least mkfs.xfs accepts. It holds for ext4 too, so that a class does not change the sizes of a test.
+// minSize is the minimum of mkfs.xfs. It also applies to ext4, so that sizes do not depend on the class.
 var minSize = resource.MustParse("300Mi")
 
-// provision makes the volume of an unbound claim, when it is its turn.
+// provision creates the volume of an unbound claim if it is due.
 func (c *controller) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
 	f := collectFaults(claim, nil, class)
 	if !provisioningDue(claim, class, c.node) || f.value(HangProvision) != "" {
@@ -34,7 +34,7 @@ func (c *controller) provision(ctx context.Context, claim *corev1.PersistentVolu
 	}
 	pv, err := c.createVolume(ctx, claim, class, f)
 	if apierrors.IsAlreadyExists(err) {
-		return nil // made by an earlier run of this very claim, its uid is in the name; the PV controller binds it
+		return nil // created earlier for the same claim, whose UID is in the name; the PV controller binds it
 	}
 	if err != nil {
 		c.recorder.Eventf(claim, corev1.EventTypeWarning, "ProvisioningFailed",
@@ -47,7 +47,7 @@ func (c *controller) provision(ctx context.Context, claim *corev1.PersistentVolu
 	return nil
 }
 
-// createVolume writes the file before the PV: kubelet may mount as soon as the PV exists.
+// createVolume creates the file before the PV: the kubelet may mount as soon as the PV exists.
 func (c *controller) createVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, f faults) (*corev1.PersistentVolume, error) {
 	if msg := f.value(FailProvision); msg != "" {
 		return nil, errors.New(msg)
@@ -68,8 +68,8 @@ func (c *controller) createVolume(ctx context.Context, claim *corev1.PersistentV
 	return c.client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
 }
 
-// provisioningDue says whether the PV controller has handed the claim to us. It first looks for an existing volume that fits,
-// and with WaitForFirstConsumer the scheduler first chooses a node for the pod.
+// provisioningDue reports whether the PV controller has delegated the claim to this provisioner. It first searches an
+// existing volume, and with WaitForFirstConsumer the scheduler first selects a node for the pod.
 func provisioningDue(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node string) bool {
 	if claim.Spec.VolumeName != "" || claim.Annotations[annStorageProvisioner] != DriverName {
 		return false
@@ -81,7 +81,7 @@ func provisioningDue(claim *corev1.PersistentVolumeClaim, class *storagev1.Stora
 	return selected == node
 }
 
-// checkSupported says what such a volume cannot be.
+// checkSupported returns an error for unsupported features.
 func checkSupported(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) error {
 	fsType := class.Parameters[paramFSType]
 	switch {
@@ -97,7 +97,7 @@ func checkSupported(claim *corev1.PersistentVolumeClaim, class *storagev1.Storag
 	return nil
 }
 
-// volumeSize is the size of the volume that a claim asks for.
+// volumeSize returns the size of the volume for a claim.
 func volumeSize(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if size.Cmp(minSize) < 0 {
@@ -106,8 +106,8 @@ func volumeSize(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return size.DeepCopy()
 }
 
-// newVolume builds the PV that answers a claim. Its claimRef names the claim's uid, which binds it to this claim and
-// no later one of the same name; the resourceVersion stays out, as it would be old by the time of binding.
+// newVolume builds the PV of a claim. The claimRef has the UID of the claim, so that no later claim of the same name is
+// bound; it has no resourceVersion, which would be outdated.
 func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node string) *corev1.PersistentVolume {
 	name := "pvc-" + string(claim.UID)
 	fsType := class.Parameters[paramFSType]

@@ -127,14 +127,14 @@ func TestProvisioningDue(t *testing.T) {
 		edit func(*corev1.PersistentVolumeClaim)
 		want bool
 	}{
-		"node chosen":               {edit: func(*corev1.PersistentVolumeClaim) {}, want: true},
-		"node not chosen yet":       {edit: annotate("volume.kubernetes.io/selected-node", "")},
-		"another node chosen":       {edit: annotate("volume.kubernetes.io/selected-node", "node2")},
-		"not handed to us yet":      {edit: annotate("volume.kubernetes.io/storage-provisioner", "")},
-		"handed to another":         {edit: annotate("volume.kubernetes.io/storage-provisioner", "other")},
-		"bound":                     {edit: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }},
-		"immediate needs no node":   {mode: "Immediate", edit: annotate("volume.kubernetes.io/selected-node", ""), want: true},
-		"immediate, not handed yet": {mode: "Immediate", edit: annotate("volume.kubernetes.io/storage-provisioner", "")},
+		"node chosen":                          {edit: func(*corev1.PersistentVolumeClaim) {}, want: true},
+		"node not selected yet":                {edit: annotate("volume.kubernetes.io/selected-node", "")},
+		"another node selected":                {edit: annotate("volume.kubernetes.io/selected-node", "node2")},
+		"not delegated yet":                    {edit: annotate("volume.kubernetes.io/storage-provisioner", "")},
+		"delegated to another provisioner":     {edit: annotate("volume.kubernetes.io/storage-provisioner", "other")},
+		"bound":                                {edit: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }},
+		"immediate binding needs no node":      {mode: "Immediate", edit: annotate("volume.kubernetes.io/selected-node", ""), want: true},
+		"immediate binding, not delegated yet": {mode: "Immediate", edit: annotate("volume.kubernetes.io/storage-provisioner", "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.mode == "" {

@@ -15,11 +15,11 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// maxSocketPath is what fits into the kernel's sockaddr_un; beyond it bind says no more than "invalid argument".
+// maxSocketPath is the limit of the kernel's sockaddr_un; beyond it bind only returns "invalid argument".
 const maxSocketPath = 107
 
-// registrar answers kubelet, which finds the registration socket in its plugins_registry folder and asks what is
-// behind it.
+// registrar implements the plugin registration of the kubelet, which discovers the socket in its plugins_registry
+// directory.
 type registrar struct {
 	registration.UnimplementedRegistrationServer
 	endpoint string
@@ -28,33 +28,33 @@ type registrar struct {
 
 var _ registration.RegistrationServer = (*registrar)(nil)
 
-// GetInfo tells kubelet where the CSI driver listens.
+// GetInfo returns the address of the CSI driver.
 func (r *registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
 		Type:              registration.CSIPlugin,
 		Name:              DriverName,
 		Endpoint:          r.endpoint,
-		SupportedVersions: []string{"1.0.0"}, // of the CSI protocol, not of ours
+		SupportedVersions: []string{"1.0.0"}, // of the CSI protocol
 	}, nil
 }
 
-// NotifyRegistrationStatus hears whether kubelet took the driver. Kubelet repeats a refused registration by itself.
+// NotifyRegistrationStatus logs the result. The kubelet retries a failed registration.
 func (r *registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	if s.GetPluginRegistered() {
 		r.log.Info("Kubelet registered the driver", "driver", DriverName)
 	} else {
-		r.log.Error("Kubelet refused the driver", "driver", DriverName, "reason", s.GetError())
+		r.log.Error("Kubelet rejected the driver", "driver", DriverName, "reason", s.GetError())
 	}
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// listen opens a unix socket, also where a node that was killed left one behind.
+// listen opens a Unix socket and replaces a leftover one of a killed node.
 func listen(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("listen on %s: path has %d bytes, a socket allows %d: choose a shorter kubelet root", path, len(path), maxSocketPath)
+		return nil, fmt.Errorf("listen on %s: path has %d bytes, the limit is %d: choose a shorter kubelet root", path, len(path), maxSocketPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("make socket folder: %w", err)
+		return nil, fmt.Errorf("create socket directory: %w", err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove old socket: %w", err)
@@ -67,8 +67,7 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// serve answers on l until ctx ends. It does not wait for calls under way: one that a switch slows down would hold up
-// the end of the node.
+// serve serves l until ctx ends. It does not wait for active calls, because a switch may delay them.
 func serve(ctx context.Context, log *slog.Logger, l net.Listener, register func(*grpc.Server)) error {
 	server := grpc.NewServer(grpc.UnaryInterceptor(logCalls(log)))
 	register(server)

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Growth is a conversation through the claim's status, allocatedResourceStatuses.storage:
+// Expansion is coordinated through allocatedResourceStatuses.storage in the status of the claim:
 //
-//	""                          user asks for more        -> we enlarge, write NodeResizePending
-//	NodeResizePending           kubelet's turn            -> NodeResizeInProgress -> "" with a new capacity
-//	NodeResizeInfeasible        kubelet gave up           -> we start again once the request or the fault changed
-//	ControllerResizeInfeasible  we gave up                -> the same
+//	""                          a larger request          -> resizer enlarges the file, sets NodeResizePending
+//	NodeResizePending           kubelet expands           -> NodeResizeInProgress -> "" with a new capacity
+//	NodeResizeInfeasible        kubelet gave up           -> resizer retries after a change of request or fault
+//	ControllerResizeInfeasible  resizer gave up           -> the same
 //
-// Starting again may go to a smaller size than before, down to just above the present capacity.
+// A retry may use a smaller size than before, but more than the current capacity.
 
-// expand brings the volume of a bound claim to the requested size, up to the part that is kubelet's.
+// expand expands the volume of a bound claim up to the step of the kubelet.
 func (c *controller) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, class *storagev1.StorageClass) error {
 	f := collectFaults(claim, pv, class)
 	allowed := class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
@@ -53,7 +53,7 @@ func (c *controller) expand(ctx context.Context, claim *corev1.PersistentVolumeC
 	return nil
 }
 
-// expansionDue says whether the next move is ours.
+// expansionDue reports whether the resizer has to act.
 func expansionDue(claim *corev1.PersistentVolumeClaim, f faults) bool {
 	have, bound := claim.Status.Capacity[corev1.ResourceStorage]
 	want := volumeSize(claim)
@@ -62,10 +62,10 @@ func expansionDue(claim *corev1.PersistentVolumeClaim, f faults) bool {
 	}
 	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
 	case corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress:
-		// Also when the request changed meanwhile: like the real resizer we let kubelet finish or fail first.
+		// Even if the request has changed: like the real resizer, wait until the kubelet has succeeded or failed.
 		return false
 	case corev1.PersistentVolumeClaimNodeResizeInfeasible:
-		// Asking kubelet for the same again while the fault lasts would only make noise.
+		// Retrying the same size while the fault exists is pointless.
 		allocated := claim.Status.AllocatedResources[corev1.ResourceStorage]
 		msg, err := infeasibleReason(want, f, FailExpandNode, MaxSizeNode)
 		return want.Cmp(allocated) != 0 || msg == "" && err == nil
@@ -73,7 +73,7 @@ func expansionDue(claim *corev1.PersistentVolumeClaim, f faults) bool {
 	return true
 }
 
-// infeasibleReason says why a volume cannot have size, by a switch that fails any growth or one that limits it, or "".
+// infeasibleReason returns why a size is infeasible because of a switch, or "".
 func infeasibleReason(size resource.Quantity, f faults, fail, limit string) (string, error) {
 	if msg := f.value(fail); msg != "" {
 		return msg, nil
@@ -81,7 +81,7 @@ func infeasibleReason(size resource.Quantity, f faults, fail, limit string) (str
 	return f.exceeds(limit, size)
 }
 
-// reportInfeasible reports a growth as infeasible, once. It is not retried: an edit of the claim or its class brings us back.
+// reportInfeasible reports an infeasible expansion once. It is retried only after a change of the claim or its class.
 func (c *controller) reportInfeasible(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, size resource.Quantity, msg string) error {
 	if infeasibleReported(claim, size, msg) {
 		return nil
@@ -93,7 +93,7 @@ func (c *controller) reportInfeasible(ctx context.Context, claim *corev1.Persist
 	return nil
 }
 
-// expansionFailed reports a failure that another attempt may cure.
+// expansionFailed reports a failure that is retried.
 func (c *controller) expansionFailed(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, err error) error {
 	c.resizeFailedEvent(claim, pv, err.Error())
 	return fmt.Errorf("grow volume %s of claim %s/%s: %w", pv.Name, claim.Namespace, claim.Name, err)
@@ -103,8 +103,8 @@ func (c *controller) resizeFailedEvent(claim *corev1.PersistentVolumeClaim, pv *
 	c.recorder.Eventf(claim, corev1.EventTypeWarning, "VolumeResizeFailed", "resize volume %q by resizer %q failed: %s", pv.Name, DriverName, msg)
 }
 
-// setCapacity writes the new size into the PV, where kubelet compares it with what it has mounted. After a growth
-// that failed on the node it may be less than before.
+// setCapacity sets the size in the PV, which the kubelet compares with the mounted size. After a failed expansion on the
+// node it may be smaller than before.
 func (c *controller) setCapacity(ctx context.Context, pv *corev1.PersistentVolume, size resource.Quantity) error {
 	if pv.Spec.Capacity.Storage().Cmp(size) == 0 {
 		return nil
@@ -125,8 +125,8 @@ func (c *controller) patchStatus(ctx context.Context, claim *corev1.PersistentVo
 	return nil
 }
 
-// statusPatch carries the version the claim was read at: kubelet writes the same fields, and a late "pending" over
-// its "done" would start a growth that nobody asked for.
+// statusPatch has the resourceVersion of the claim as a precondition: the kubelet writes the same fields, and a late
+// update would start another expansion.
 type statusPatch struct {
 	Metadata patchVersion                       `json:"metadata"`
 	Status   corev1.PersistentVolumeClaimStatus `json:"status"`
@@ -136,7 +136,7 @@ type patchVersion struct {
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// pendingPatch hands the growth to kubelet.
+// pendingPatch sets NodeResizePending.
 func pendingPatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity, now time.Time) statusPatch {
 	return resizePatch(claim, size, corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimCondition{
 		Type:               corev1.PersistentVolumeClaimFileSystemResizePending,
@@ -146,7 +146,7 @@ func pendingPatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity, n
 	})
 }
 
-// infeasiblePatch gives the growth up.
+// infeasiblePatch sets ControllerResizeInfeasible.
 func infeasiblePatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity, msg string, now time.Time) statusPatch {
 	return resizePatch(claim, size, corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimCondition{
 		Type:               corev1.PersistentVolumeClaimControllerResizeError,
@@ -156,7 +156,7 @@ func infeasiblePatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity
 	})
 }
 
-// infeasibleReported says whether the claim already tells this story.
+// infeasibleReported reports whether the claim already has this status.
 func infeasibleReported(claim *corev1.PersistentVolumeClaim, size resource.Quantity, msg string) bool {
 	allocated := claim.Status.AllocatedResources[corev1.ResourceStorage]
 	if claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] != corev1.PersistentVolumeClaimControllerResizeInfeasible ||
@@ -168,8 +168,8 @@ func infeasibleReported(claim *corev1.PersistentVolumeClaim, size resource.Quant
 	})
 }
 
-// resizePatch replaces all conditions about growth by one, so that an old error does not stand beside a new attempt.
-// The others stay; a merge patch replaces the whole list.
+// resizePatch replaces all conditions about expansion, so that outdated errors are removed. It contains all other
+// conditions, because a merge patch replaces the whole list.
 func resizePatch(claim *corev1.PersistentVolumeClaim, size resource.Quantity, status corev1.ClaimResourceStatus, condition corev1.PersistentVolumeClaimCondition) statusPatch {
 	conditions := slices.DeleteFunc(slices.Clone(claim.Status.Conditions), func(c corev1.PersistentVolumeClaimCondition) bool {
 		return slices.Contains(resizeConditions, c.Type)

@@ -31,24 +31,24 @@ func TestExpansionDue(t *testing.T) {
 		faults faults
 		want   bool
 	}{
-		"not bound":                           {claim: unbound},
-		"as large as requested":               {claim: makeBoundClaim("1Gi", "1Gi", "", "")},
-		"small request, rounded up":           {claim: makeBoundClaim("200Mi", "300Mi", "", "")},
-		"first growth":                        {claim: makeBoundClaim("2Gi", "1Gi", "", ""), want: true},
-		"second growth":                       {claim: makeBoundClaim("3Gi", "2Gi", "2Gi", ""), want: true},
-		"kubelet has yet to start":            {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizePending")},
-		"kubelet is at it":                    {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizeInProgress")},
-		"raised while kubelet is at it":       {claim: makeBoundClaim("3Gi", "1Gi", "2Gi", "NodeResizeInProgress")},
-		"refused before":                      {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "ControllerResizeInfeasible"), want: true},
-		"interrupted by a restart":            {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "ControllerResizeInProgress"), want: true},
-		"node gave up, fault gone":            {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizeInfeasible"), want: true},
-		"node gave up, fault lasts":           {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: broken},
-		"node gave up, request lowered":       {claim: makeBoundClaim("1536Mi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: broken, want: true},
-		"node gave up, limit lasts":           {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: limited},
-		"node gave up, now within its limit":  {claim: makeBoundClaim("1536Mi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: limited, want: true},
-		"node gave up, request raised":        {claim: makeBoundClaim("3Gi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: broken, want: true},
-		"node gave up, same in another unit":  {claim: makeBoundClaim("2048Mi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: broken},
-		"node gave up, back where it started": {claim: makeBoundClaim("1Gi", "1Gi", "2Gi", "NodeResizeInfeasible")},
+		"not bound":                                     {claim: unbound},
+		"as large as requested":                         {claim: makeBoundClaim("1Gi", "1Gi", "", "")},
+		"small request, rounded up":                     {claim: makeBoundClaim("200Mi", "300Mi", "", "")},
+		"first expansion":                               {claim: makeBoundClaim("2Gi", "1Gi", "", ""), want: true},
+		"second expansion":                              {claim: makeBoundClaim("3Gi", "2Gi", "2Gi", ""), want: true},
+		"kubelet has not started":                       {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizePending")},
+		"kubelet is expanding":                          {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizeInProgress")},
+		"request raised while kubelet is expanding":     {claim: makeBoundClaim("3Gi", "1Gi", "2Gi", "NodeResizeInProgress")},
+		"rejected earlier":                              {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "ControllerResizeInfeasible"), want: true},
+		"interrupted by a restart":                      {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "ControllerResizeInProgress"), want: true},
+		"infeasible on node, fault removed":             {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizeInfeasible"), want: true},
+		"infeasible on node, fault remains":             {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: broken},
+		"infeasible on node, request lowered":           {claim: makeBoundClaim("1536Mi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: broken, want: true},
+		"infeasible on node, limit remains":             {claim: makeBoundClaim("2Gi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: limited},
+		"infeasible on node, now within the limit":      {claim: makeBoundClaim("1536Mi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: limited, want: true},
+		"infeasible on node, request raised":            {claim: makeBoundClaim("3Gi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: broken, want: true},
+		"infeasible on node, same size in another unit": {claim: makeBoundClaim("2048Mi", "1Gi", "2Gi", "NodeResizeInfeasible"), faults: broken},
+		"infeasible on node, request reverted":          {claim: makeBoundClaim("1Gi", "1Gi", "2Gi", "NodeResizeInfeasible")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := expansionDue(tc.claim, tc.faults); got != tc.want {
@@ -93,7 +93,7 @@ func TestStatusPatches(t *testing.T) {
 		})
 	}
 	if len(claim.Status.Conditions) != 3 || claim.Status.Conditions[1].Type != "NodeResizeError" {
-		t.Error("building a patch changed the claim, which belongs to the cache")
+		t.Error("building a patch must not modify the cached claim")
 	}
 }
 
@@ -105,10 +105,10 @@ func TestInfeasibleReported(t *testing.T) {
 		size, msg string
 		want      bool
 	}{
-		"said before":     {claim: infeasible, size: "2Gi", msg: "no space", want: true},
-		"another size":    {claim: infeasible, size: "3Gi", msg: "no space"},
-		"another message": {claim: infeasible, size: "2Gi", msg: "quota"},
-		"never said":      {claim: makeBoundClaim("2Gi", "1Gi", "", ""), size: "2Gi", msg: "no space"},
+		"already reported": {claim: infeasible, size: "2Gi", msg: "no space", want: true},
+		"another size":     {claim: infeasible, size: "3Gi", msg: "no space"},
+		"another message":  {claim: infeasible, size: "2Gi", msg: "quota"},
+		"not reported":     {claim: makeBoundClaim("2Gi", "1Gi", "", ""), size: "2Gi", msg: "no space"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := infeasibleReported(tc.claim, resource.MustParse(tc.size), tc.msg); got != tc.want {

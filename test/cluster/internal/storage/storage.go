@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// DriverName is the CSI driver and the provisioner that storage classes name.
+	// DriverName is the name of the CSI driver and of the provisioner in storage classes.
 	DriverName = "loop.storage.holdfast.dev"
-	// Finalizer keeps a PersistentVolume until its backing file is gone.
+	// Finalizer keeps a PersistentVolume until its backing file is deleted.
 	Finalizer = "storage.holdfast.dev/loop-file"
 )
 
-// Manifests are the CSIDriver and the storage classes of the cluster, ready to apply.
+// Manifests contains the CSIDriver and the storage classes of the cluster.
 //
 //go:embed manifests.yaml
 var Manifests []byte
 
-// Options says where the node keeps things.
+// Options are the paths and the configuration of the node.
 type Options struct {
-	Node        string       // node name, e.g. "node1"
+	Node        string       // node name, for example node1
 	KubeletRoot string       // kubelet --root-dir
-	VolumeDir   string       // folder of the backing files
-	Config      *rest.Config // admin access to the API server
-	Log         *slog.Logger // nil discards
+	VolumeDir   string       // directory of the backing files
+	Config      *rest.Config // administrator access to the API server
+	Log         *slog.Logger // nil disables logging
 }
 
 func (o Options) validate() error {
@@ -47,7 +47,7 @@ func (o Options) validate() error {
 	case !filepath.IsAbs(o.KubeletRoot):
 		return fmt.Errorf("storage options: kubelet root %q is not absolute", o.KubeletRoot)
 	case !filepath.IsAbs(o.VolumeDir):
-		return fmt.Errorf("storage options: volume folder %q is not absolute", o.VolumeDir)
+		return fmt.Errorf("storage options: volume directory %q is not absolute", o.VolumeDir)
 	case o.Config == nil:
 		return errors.New("storage options: no access to the API server")
 	}
@@ -63,7 +63,7 @@ func Run(ctx context.Context, o Options) error {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(o.VolumeDir, 0o750); err != nil {
-		return fmt.Errorf("make volume folder: %w", err)
+		return fmt.Errorf("create volume directory: %w", err)
 	}
 	client, err := newClient(o.Config)
 	if err != nil {
@@ -76,32 +76,32 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer factory.Shutdown() // waits for the informers, which end with ctx
+	defer factory.Shutdown() // waits for the informers, which stop with ctx
 	defer cancel()
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if ctx.Err() != nil {
 		return nil
 	}
-	// The sockets come after the caches: a stage call answered without them would miss a fault.
+	// Open the sockets after the caches are synced: a stage call would otherwise miss a fault.
 	node := &driver{node: o.Node, disk: disk, faults: ctrl.volumeFaults}
 	return serveAll(ctx, o, node, ctrl)
 }
 
-// newClient raises the client-side limits: at the defaults (5 requests a second) twenty claims made at once would
-// wait for us and not for the storage.
+// newClient raises the client-side rate limit: with the default of 5 requests per second, twenty concurrent claims would
+// be throttled.
 func newClient(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 200, 400
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, fmt.Errorf("create client: %w", err)
 	}
 	return client, nil
 }
 
-// serveAll opens the driver's socket before the one kubelet watches, because kubelet dials the first as soon as it
-// sees the second.
+// serveAll opens the driver's socket first, because the kubelet connects to it as soon as it discovers the registration
+// socket.
 func serveAll(ctx context.Context, o Options, node *driver, ctrl *controller) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

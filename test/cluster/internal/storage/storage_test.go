@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestManifests holds what other tests rely on: the names of the classes, the default, and who grows.
+// TestManifests checks what other tests depend on: class names, the default class, and which classes allow expansion.
 func TestManifests(t *testing.T) {
 	grows := map[string]bool{"standard": true, "local-path": true, "fixed": false, "ext4": true}
 	for _, doc := range bytes.Split(Manifests, []byte("\n---\n")) {
@@ -49,10 +49,10 @@ func TestRunRefusesBadOptions(t *testing.T) {
 		edit func(*Options)
 		want string
 	}{
-		"no node":                {func(o *Options) { o.Node = "" }, "no node name"},
-		"relative kubelet root":  {func(o *Options) { o.KubeletRoot = "kubelet" }, `kubelet root "kubelet" is not absolute`},
-		"relative volume folder": {func(o *Options) { o.VolumeDir = "" }, `volume folder "" is not absolute`},
-		"no access":              {func(o *Options) { o.Config = nil }, "no access to the API server"},
+		"no node":                   {func(o *Options) { o.Node = "" }, "no node name"},
+		"relative kubelet root":     {func(o *Options) { o.KubeletRoot = "kubelet" }, `kubelet root "kubelet" is not absolute`},
+		"relative volume directory": {func(o *Options) { o.VolumeDir = "" }, `volume directory "" is not absolute`},
+		"no access":                 {func(o *Options) { o.Config = nil }, "no access to the API server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := good
@@ -66,13 +66,13 @@ func TestRunRefusesBadOptions(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	path := t.TempDir() + "/plugins/csi.sock"
-	for range 2 { // the second finds the socket of a node that was killed
+	for range 2 { // the second call finds the leftover socket of a killed node
 		l, err := listen(t.Context(), path)
 		must(t, err)
 		t.Cleanup(func() { _ = l.Close() })
 	}
 	_, err := listen(context.Background(), "/"+strings.Repeat("x", 200)+"/csi.sock")
 	if err == nil || !strings.Contains(err.Error(), "choose a shorter kubelet root") {
-		t.Errorf("long path: got error %v, want advice", err)
+		t.Errorf("long path: got error %v, want one with advice", err)
 	}
 }

@@ -18,15 +18,15 @@ func TestSwitchPrecedence(t *testing.T) {
 		claim, volume, class map[string]string
 		want                 string
 	}{
-		"nowhere":                        {want: ""},
-		"on the class":                   {class: set("class"), want: "class"},
-		"on the volume":                  {volume: set("volume"), class: set("class"), want: "volume"},
-		"on the claim":                   {claim: set("claim"), volume: set("volume"), class: set("class"), want: "claim"},
-		"claim opts out with nothing":    {claim: set(""), class: set("class"), want: ""},
-		"claim opts out with false":      {claim: set("false"), class: set("class"), want: ""},
-		"other annotation on the claim":  {claim: map[string]string{"a": "b"}, class: set("class"), want: "class"},
-		"other switch does not count":    {claim: map[string]string{"storage.holdfast.dev/fail-publish": "x"}, want: ""},
-		"false on the class is also off": {class: set("false"), want: ""},
+		"nowhere":                            {want: ""},
+		"on the class":                       {class: set("class"), want: "class"},
+		"on the volume":                      {volume: set("volume"), class: set("class"), want: "volume"},
+		"on the claim":                       {claim: set("claim"), volume: set("volume"), class: set("class"), want: "claim"},
+		"claim opts out with an empty value": {claim: set(""), class: set("class"), want: ""},
+		"claim opts out with false":          {claim: set("false"), class: set("class"), want: ""},
+		"other annotation on the claim":      {claim: map[string]string{"a": "b"}, class: set("class"), want: "class"},
+		"other switch is ignored":            {claim: map[string]string{"storage.holdfast.dev/fail-publish": "x"}, want: ""},
+		"false on the class":                 {class: set("false"), want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim, volume, class := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}
@@ -37,7 +37,7 @@ func TestSwitchPrecedence(t *testing.T) {
 		})
 	}
 	if got := collectFaults(nil, nil, nil).value(key); got != "" {
-		t.Errorf("without any object: got %q, want off", got)
+		t.Errorf("no objects: got %q, want an empty value", got)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestExceeds(t *testing.T) {
 		"off":          {size: "1Ti"},
 		"below":        {max: "2Gi", size: "1Gi"},
 		"equal":        {max: "2Gi", size: "2048Mi"},
-		"above":        {max: "2Gi", size: "3Gi", want: "requested size 3Gi is larger than the possible 2Gi"},
+		"above":        {max: "2Gi", size: "3Gi", want: "requested size 3Gi exceeds the maximum of 2Gi"},
 		"not a number": {max: "plenty", size: "1Gi", wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestUnknownSwitches(t *testing.T) {
 	}
 }
 
-// TestSwitchNames holds the names tests elsewhere write into annotations.
+// TestSwitchNames checks the annotation names that other tests use.
 func TestSwitchNames(t *testing.T) {
 	want := "error-grow-node fail-delete fail-grow-controller fail-grow-node fail-provision fail-publish fail-stage " +
 		"fail-unpublish fail-unstage hang-grow hang-provision max-size max-size-node slow-stage"
@@ -103,6 +103,6 @@ func TestSwitchNames(t *testing.T) {
 		}
 	}
 	if got, want := len(Switches), len(strings.Fields(want)); got != want {
-		t.Errorf("the table has %d switches, want %d", got, want)
+		t.Errorf("got %d switches, want %d", got, want)
 	}
 }

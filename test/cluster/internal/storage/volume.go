@@ -17,9 +17,9 @@ const (
 	fsXFS  = "xfs"
 	fsExt4 = "ext4"
 
-	// blockSize is what both filesystems use by default; a file that ends within a block would lose its tail.
+	// blockSize is the default of both filesystems; a partial block at the end of a file would be lost.
 	blockSize = 4096
-	// blkidNothing is the exit code of blkid for a device that holds nothing it knows.
+	// blkidNothing is the exit code of blkid for a device without a known signature.
 	blkidNothing = 2
 )
 
@@ -28,17 +28,17 @@ var (
 	errFileTooSmall = errors.New("backing file is smaller than the requested size")
 )
 
-// disk keeps the backing files of the volumes of one node and the devices and mounts on top of them.
+// disk manages the backing files, devices and mounts of a node's volumes.
 type disk struct {
 	dir string
-	// mu makes each operation whole: kubelet, the resizer and the deleter act on the same volume. One lock for all
-	// volumes is enough, as every operation takes milliseconds.
+	// mu serializes operations: the kubelet, the resizer and the deleter act on the same volumes. A single lock is
+	// sufficient, because operations take milliseconds.
 	mu sync.Mutex
 }
 
 func (d *disk) file(id string) string { return filepath.Join(d.dir, id+".img") }
 
-// create makes the backing file. It is sparse: a test may ask for terabytes.
+// create creates the backing file. It is sparse: a test may request terabytes.
 func (d *disk) create(_ context.Context, id string, size int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,8 +49,7 @@ func (d *disk) create(_ context.Context, id string, size int64) error {
 	return errors.Join(extend(f, size), f.Close())
 }
 
-// enlarge gives a volume more room, under a mounted filesystem too. The filesystem itself follows in
-// [disk.growFilesystem].
+// enlarge enlarges the backing file of a volume, even while mounted. [disk.growFilesystem] expands the filesystem.
 func (d *disk) enlarge(ctx context.Context, id string, size int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,8 +64,8 @@ func (d *disk) enlarge(ctx context.Context, id string, size int64) error {
 	return err
 }
 
-// extend never shortens. A request lowered after a failed growth needs no smaller file, only a smaller filesystem
-// than the file would hold, and cutting one that had grown after all would destroy it.
+// extend never shrinks the file. After a failed expansion a smaller request only needs a smaller filesystem, and
+// shrinking the file of an expanded filesystem would destroy it.
 func extend(f *os.File, size int64) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -82,7 +81,7 @@ func extend(f *os.File, size int64) error {
 	return nil
 }
 
-// refresh makes an attached loop device notice the size of its file and returns it, or "".
+// refresh updates the size of an attached loop device and returns the device, or "".
 func (d *disk) refresh(ctx context.Context, id string) (string, error) {
 	device, err := deviceOf(ctx, d.file(id))
 	if err != nil || device == "" {
@@ -92,7 +91,7 @@ func (d *disk) refresh(ctx context.Context, id string) (string, error) {
 	return device, err
 }
 
-// remove detaches the device and deletes the file. A volume that kubelet has yet to unmount is left alone.
+// remove detaches the device and deletes the file. It fails while the volume is mounted.
 func (d *disk) remove(ctx context.Context, id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +119,7 @@ func (d *disk) remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// stage attaches the volume, formats it when it is blank and mounts it at target.
+// stage attaches the volume, formats it if it is blank, and mounts it at target.
 func (d *disk) stage(ctx context.Context, id, fsType, target string, options []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,7 +135,7 @@ func (d *disk) stage(ctx context.Context, id, fsType, target string, options []s
 		return err
 	}
 	if err := os.MkdirAll(target, 0o750); err != nil {
-		return fmt.Errorf("make staging folder: %w", err)
+		return fmt.Errorf("create staging directory: %w", err)
 	}
 	args := []string{"-t", fsType}
 	if len(options) > 0 {
@@ -146,7 +145,7 @@ func (d *disk) stage(ctx context.Context, id, fsType, target string, options []s
 	return err
 }
 
-// format makes a filesystem on a blank device and refuses one that holds another.
+// format creates a filesystem on a blank device and rejects a device with another one.
 func format(ctx context.Context, device, fsType string) error {
 	out, err := run(ctx, "blkid", "--probe", "--match-tag", "TYPE", "--output", "value", device)
 	var exit *exec.ExitError
@@ -156,14 +155,14 @@ func format(ctx context.Context, device, fsType string) error {
 	case err == nil:
 		return fmt.Errorf("%s holds %s, not %s", device, strings.TrimSpace(out), fsType)
 	case !errors.As(err, &exit) || exit.ExitCode() != blkidNothing:
-		return err // not a reason to overwrite it
+		return err // do not format after an unknown error
 	}
-	// Kubelet may give up on the call meanwhile; half a filesystem could neither be mounted nor be made anew.
+	// The kubelet may cancel the call; a partial filesystem could neither be mounted nor formatted.
 	_, err = run(context.WithoutCancel(ctx), "mkfs."+fsType, "-q", device)
 	return err
 }
 
-// unstage undoes stage.
+// unstage reverts stage.
 func (d *disk) unstage(ctx context.Context, id, target string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -177,7 +176,7 @@ func (d *disk) unstage(ctx context.Context, id, target string) error {
 	return detach(ctx, device)
 }
 
-// growFilesystem lets the filesystem mounted at path fill size bytes.
+// growFilesystem expands the filesystem mounted at path to size bytes.
 func (d *disk) growFilesystem(ctx context.Context, id, path string, size int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,12 +201,12 @@ func (d *disk) growFilesystem(ctx context.Context, id, path string, size int64) 
 	if point.fsType == fsXFS {
 		return growXFS(ctx, path, size)
 	}
-	// ext4 takes all of the device. It has no cheap way to tell its size, and resize2fs refuses to shrink.
+	// ext4 uses the whole device. Its size cannot be read cheaply, and resize2fs refuses to shrink.
 	_, err = run(ctx, "resize2fs", device)
 	return err
 }
 
-// growXFS grows to size and no further, because the file may be larger than the volume (see extend).
+// growXFS expands to exactly size, because the file may be larger than the volume (see extend).
 func growXFS(ctx context.Context, path string, size int64) error {
 	out, err := run(ctx, "xfs_growfs", "-n", path)
 	if err != nil {
@@ -218,14 +217,14 @@ func growXFS(ctx context.Context, path string, size int64) error {
 		return fmt.Errorf("xfs_growfs -n %s: %w", path, err)
 	}
 	want := (size + block - 1) / block
-	if blocks >= want { // grown before, and asking for less would start an experimental shrink
+	if blocks >= want { // already expanded; a smaller size would start an experimental shrink
 		return nil
 	}
 	_, err = run(ctx, "xfs_growfs", "-D", strconv.FormatInt(want, 10), path)
 	return err
 }
 
-// parseXFSGeometry finds the block size and the number of data blocks in a line such as
+// parseXFSGeometry returns the block size and the number of data blocks from a line such as
 //
 //	data     =                       bsize=4096   blocks=76800, imaxpct=25
 func parseXFSGeometry(out string) (block, blocks int64, err error) {
@@ -242,5 +241,5 @@ func parseXFSGeometry(out string) (block, blocks int64, err error) {
 		}
 		return block, blocks, nil
 	}
-	return 0, 0, errors.New("no line about the data section")
+	return 0, 0, errors.New("no line with the data section")
 }

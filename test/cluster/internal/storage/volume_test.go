@@ -14,7 +14,7 @@ import (
 
 const mib = 1 << 20
 
-// TestVolumeLifecycle runs one volume through everything the node does with it, on a real loop device.
+// TestVolumeLifecycle runs all operations of the node on one volume, with a real loop device.
 func TestVolumeLifecycle(t *testing.T) {
 	for fsType, tools := range map[string][]string{
 		fsXFS:  {"mkfs.xfs", "xfs_growfs"},
@@ -35,7 +35,7 @@ func testVolumeLifecycle(t *testing.T, fsType string) {
 	t.Cleanup(func() { cleanUp(t, d.dir, target, staged) })
 
 	must(t, d.create(ctx, "vol", 300*mib))
-	for range 2 { // kubelet repeats calls
+	for range 2 { // the kubelet repeats calls
 		must(t, d.stage(ctx, "vol", fsType, staged, []string{"noatime"}))
 		must(t, publish(ctx, staged, target, false))
 	}
@@ -44,7 +44,7 @@ func testVolumeLifecycle(t *testing.T, fsType string) {
 		t.Errorf("remove of a mounted volume: got %v, want %v", err, errInUse)
 	}
 
-	if fsType == fsXFS { // ext4 grows online only with CAP_SYS_RESOURCE
+	if fsType == fsXFS { // ext4 needs CAP_SYS_RESOURCE for online expansion
 		testFilesystemGrowth(t, d, staged)
 	}
 
@@ -58,9 +58,9 @@ func testVolumeLifecycle(t *testing.T, fsType string) {
 
 	must(t, d.stage(ctx, "vol", fsType, staged, nil))
 	if got, err := os.ReadFile(filepath.Join(staged, "data")); string(got) != "kept" {
-		t.Errorf("after staging again: data %q, error %v, want it kept", got, err)
+		t.Errorf("after staging again: got data %q, error %v, want the data kept", got, err)
 	}
-	must(t, unmount(ctx, staged)) // as when the node's namespaces end: the device stays
+	must(t, unmount(ctx, staged)) // as when the node's namespaces are removed: the device stays
 	must(t, d.remove(ctx, "vol"))
 	must(t, d.remove(ctx, "vol"))
 	if _, err := os.Stat(d.file("vol")); !os.IsNotExist(err) {
@@ -72,20 +72,20 @@ func testFilesystemGrowth(t *testing.T, d *disk, staged string) {
 	t.Helper()
 	ctx := t.Context()
 	if err := d.growFilesystem(ctx, "vol", staged, 400*mib); !errors.Is(err, errFileTooSmall) {
-		t.Errorf("growth without a larger file: got %v, want %v", err, errFileTooSmall)
+		t.Errorf("expansion without a larger file: got %v, want %v", err, errFileTooSmall)
 	}
 	before := filesystemSize(t, staged)
 	must(t, d.enlarge(ctx, "vol", 900*mib))
-	// The request was lowered meanwhile: the filesystem takes less than the file has.
+	// With a lowered request, the filesystem uses less than the file.
 	for range 2 {
 		must(t, d.growFilesystem(ctx, "vol", staged, 400*mib))
 	}
 	if got, want := filesystemSize(t, staged)-before, int64(100*mib); got != want {
-		t.Errorf("filesystem grew by %d bytes, want %d", got, want)
+		t.Errorf("filesystem expanded by %d bytes, want %d", got, want)
 	}
 	must(t, d.growFilesystem(ctx, "vol", staged, 350*mib)) // never shrinks
 	if got, want := filesystemSize(t, staged)-before, int64(100*mib); got != want {
-		t.Errorf("after asking for less it has grown by %d bytes, want %d", got, want)
+		t.Errorf("after a smaller request: expanded by %d bytes, want %d", got, want)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestStageRefusesForeignFilesystem(t *testing.T) {
 	must(t, exec.CommandContext(ctx, "mkfs.xfs", "-q", d.file("vol")).Run())
 	err := d.stage(ctx, "vol", fsExt4, staged, nil)
 	if err == nil || !strings.Contains(err.Error(), "holds xfs, not ext4") {
-		t.Errorf("got error %v, want a refusal that names both filesystems", err)
+		t.Errorf("got error %v, want one that names both filesystems", err)
 	}
 }
 
@@ -109,14 +109,14 @@ func TestMissingFileIsNotReplaced(t *testing.T) {
 		t.Errorf("enlarge: got %v, want %v", err, os.ErrNotExist)
 	}
 	if _, err := os.Stat(d.file("vol")); !os.IsNotExist(err) {
-		t.Errorf("enlarge made an empty file in place of lost data")
+		t.Errorf("enlarge created an empty file in place of lost data")
 	}
 }
 
 func TestPublishNeedsStagedVolume(t *testing.T) {
 	root := t.TempDir()
 	if err := publish(t.Context(), root, filepath.Join(root, "pod"), false); err == nil {
-		t.Error("publish of an unmounted folder succeeded; the pod would write to the node's disk")
+		t.Error("publish of an unmounted directory succeeded; the pod would write to the disk of the node")
 	}
 }
 
@@ -148,7 +148,7 @@ func TestParseXFSGeometry(t *testing.T) {
 		wantBlock, wantBlocks int64
 		wantErr               bool
 	}{
-		"as xfs_growfs prints it": {
+		"output of xfs_growfs": {
 			out: "meta-data=/dev/loop0             isize=512    agcount=4, agsize=19200 blks\n" +
 				"         =                       sectsz=512   attr=2, projid32bit=1\n" +
 				"data     =                       bsize=4096   blocks=76800, imaxpct=25\n" +
@@ -186,7 +186,7 @@ func requireRootAnd(t *testing.T, tools ...string) {
 	}
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("needs a program that is not installed: ", err)
+			t.Skip("a required program is not installed: ", err)
 		}
 	}
 }
@@ -198,13 +198,13 @@ func filesystemSize(t *testing.T, path string) int64 {
 	return int64(s.Blocks) * s.Bsize
 }
 
-// cleanUp leaves no mount or device behind, also after a failure half way.
+// cleanUp removes all mounts and devices, also after a failure.
 func cleanUp(t *testing.T, volumeDir string, mounts ...string) {
 	t.Helper()
 	for _, path := range mounts {
 		_ = unix.Unmount(path, unix.MNT_DETACH)
 	}
-	ctx := context.WithoutCancel(t.Context()) // which has ended by the time of a clean-up
+	ctx := context.WithoutCancel(t.Context()) // canceled during cleanup
 	if err := Detach(ctx, volumeDir); err != nil {
 		t.Error("detach: ", err)
 	}

@@ -1,4 +1,4 @@
-// Package main is CoreDNS with the few plugins the test cluster needs.
+// Package main is CoreDNS with the plugins that the test cluster needs.
 package main
 
 import (
@@ -14,8 +14,7 @@ import (
 )
 
 func main() {
-	// The order is the order of the plugin chain. template answers NXDOMAIN for
-	// foreign names: nothing leaves the test cluster, so nothing is forwarded.
+	// The order is that of the plugin chain. template answers NXDOMAIN for external names: there is no forwarding.
 	dnsserver.Directives = []string{"ready", "health", "errors", "cache", "template", "loadbalance", "kubernetes"}
 	coremain.Run()
 }
