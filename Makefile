@@ -93,8 +93,8 @@ BESIDE := /internal/cli/|/test/(docs|everything|falsepositives|importrules|insta
 MEASURE := /test/(apibudget|bench|center|database|pluginscale)
 # The seed for samples of long suites differs per commit. A failure prints how to reproduce it.
 COMMIT_SEED = $(shell echo $$((0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-7 | grep . || echo 1))))
-# No vet: golangci-lint runs it.
-GO_TEST := go test -vet=off
+# Repeats up to three failed tests once and lists them in out/flaky.txt. No vet: golangci-lint runs it.
+GO_TEST := $(CURDIR)/hack/gotest.sh
 .PHONY: test-api
 test-api: export HOLDFAST_SEED ?= $(COMMIT_SEED)
 test-api: export HOLDFAST_PREBUILT = $(CURDIR)/bin
@@ -102,12 +102,12 @@ test-api: assets test-programs ## Run all tests that need an API server, with th
 	@echo "samples of long suites: HOLDFAST_SEED=$$HOLDFAST_SEED"; failed=0; \
 	group() { printf '\n--- %s\n' "$$1"; shift; local start=$$SECONDS; "$$@" || failed=1; printf -- '--- took %d s\n' $$((SECONDS - start)); }; \
 	packages=$$(go list ./...); \
-	group "packages, with the race detector" env CGO_ENABLED=1 bin/withplane $(GO_TEST) -race $$(grep -vE '$(STORIES)' <<<"$$packages"); \
-	group "interleavings" $(GO_TEST) -run Interleavings ./internal/reconcile; \
-	group "suites that mostly wait" $(GO_TEST) -p 3 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -E '$(BESIDE)'); \
-	group "own-kind example" go -C examples/own-kind test -vet=off ./...; \
-	group "stories and faults" $(GO_TEST) -p 1 $$(grep -E '$(STORIES)' <<<"$$packages" | grep -vE '$(BESIDE)|$(MEASURE)|/test/e2e'); \
-	group "budgets and latencies" $(GO_TEST) -p 1 $$(grep -E '$(MEASURE)' <<<"$$packages"); \
+	group "packages, with the race detector" env CGO_ENABLED=1 bin/withplane $(GO_TEST) "$$(grep -vE '$(STORIES)' <<<"$$packages")" -vet=off -race; \
+	group "interleavings" $(GO_TEST) ./internal/reconcile -vet=off -run Interleavings; \
+	group "suites that mostly wait" $(GO_TEST) "$$(grep -E '$(STORIES)' <<<"$$packages" | grep -E '$(BESIDE)')" -vet=off -p 3; \
+	group "own-kind example" env -C examples/own-kind $(GO_TEST) ./... -vet=off; \
+	group "stories and faults" $(GO_TEST) "$$(grep -E '$(STORIES)' <<<"$$packages" | grep -vE '$(BESIDE)|$(MEASURE)|/test/e2e')" -vet=off -p 1; \
+	group "budgets and latencies" $(GO_TEST) "$$(grep -E '$(MEASURE)' <<<"$$packages")" -vet=off -p 1; \
 	exit $$failed
 
 # Build once for all packages, because each build checks a thousand packages for changes.
@@ -131,8 +131,8 @@ everything: ## Run every long suite in full and write docs/reports/everything.md
 
 .PHONY: test-e2e
 test-e2e: images build dist ## Run the tests of the test cluster and the end-to-end tests on a real node (needs root)
-	cd test/cluster && go test -count=1 -p 1 -parallel 8 -v -timeout 20m ./...
-	go test -count=1 -v -timeout 20m ./test/e2e
+	cd test/cluster && FORMAT=standard-verbose $(GO_TEST) ./... -count=1 -p 1 -parallel 8 -timeout 20m
+	FORMAT=standard-verbose $(GO_TEST) ./test/e2e -count=1 -timeout 20m
 
 # Fault injection: make faults (all plans), make faults PLANS=200 SEED=7 (a sample), make faults REPLAY=<line>
 # (one plan), make faults KINDS=crash,travel (some kinds), make faults STEPS=data- (some steps).
