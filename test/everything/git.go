@@ -44,7 +44,7 @@ func hashCode(listing string) string {
 }
 
 func isCode(path string) bool {
-	return path != "" && !strings.HasPrefix(path, "docs/") && !strings.HasSuffix(path, ".md")
+	return path != "" && !strings.HasPrefix(path, "docs/") && !strings.HasPrefix(path, ".ci/") && !strings.HasSuffix(path, ".md")
 }
 
 func git(args ...string) (string, error) {

@@ -52,7 +52,7 @@ func run(ctx context.Context) (failed int, err error) {
 		return 0, err
 	}
 	file := filepath.Join(*dir, "state.json")
-	s, err := readState(file, *report, codeTree)
+	s, err := readState(file, *report)
 	if err != nil {
 		return 0, err
 	}

@@ -11,9 +11,10 @@ const header = `# All long test suites
 ` + "`make everything`" + ` runs every suite in full with a fresh seed, continues after failures and writes this table.
 ` + "`make everything SUITES=faults,calls`" + ` runs some of them. A suite that passed with the same code is not run again.
 To repeat a run, check out its commit and give its seed: ` + "`make faults SEED=<seed>`" + `.
+The column "code" is a hash of all files of the commit except documentation.
 
-| suite | command | seed | commit | minutes | result |
-| --- | --- | ---: | --- | ---: | --- |
+| suite | command | seed | commit | code | minutes | result |
+| --- | --- | ---: | --- | --- | ---: | --- |
 `
 
 // table lists the suites in their order; those that did not run with this code are marked.
@@ -24,7 +25,7 @@ func table(s state, tree string) string {
 		r, ok := s[suite.name]
 		command := "`make " + suite.target + "`"
 		if !ok {
-			fmt.Fprintf(&text, "| %s | %s | | | | not run |\n", suite.name, command)
+			fmt.Fprintf(&text, "| %s | %s | | | | | not run |\n", suite.name, command)
 			continue
 		}
 		verdict := "passed"
@@ -34,17 +35,17 @@ func table(s state, tree string) string {
 		if r.Tree != tree {
 			verdict += " (older code)"
 		}
-		fmt.Fprintf(&text, "| %s | %s | %d | %s | %.1f | %s |\n", suite.name, command, r.Seed, r.Commit, r.Minutes, verdict)
+		fmt.Fprintf(&text, "| %s | %s | %d | %s | %s | %.1f | %s |\n", suite.name, command, r.Seed, r.Commit, r.Tree, r.Minutes, verdict)
 	}
 	return text.String()
 }
 
-// parseTable reads the rows written by table. Code trees are not stored: they follow from the commits.
+// parseTable reads the rows written by table.
 func parseTable(text string) []result {
 	var rows []result
 	for line := range strings.Lines(text) {
 		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), "\\|", "/"), "|")
-		if len(cells) != 8 {
+		if len(cells) != 9 {
 			continue
 		}
 		for i := range cells {
@@ -54,9 +55,9 @@ func parseTable(text string) []result {
 		if err != nil {
 			continue // heading, or a suite that was not run
 		}
-		r := result{Suite: cells[1], Seed: uint32(seed), Commit: cells[4]}
-		r.Minutes, _ = strconv.ParseFloat(cells[5], 64)
-		if failed, ok := strings.CutPrefix(strings.TrimSuffix(cells[6], " (older code)"), "failed: "); ok {
+		r := result{Suite: cells[1], Seed: uint32(seed), Commit: cells[4], Tree: cells[5]}
+		r.Minutes, _ = strconv.ParseFloat(cells[6], 64)
+		if failed, ok := strings.CutPrefix(strings.TrimSuffix(cells[7], " (older code)"), "failed: "); ok {
 			r.Failed = strings.Split(failed, ", ")
 		}
 		rows = append(rows, r)

@@ -26,13 +26,11 @@ type state map[string]result
 
 // readState returns the results of earlier runs. It also reads the committed table, because out/ is not in the
 // repository and is missing in a new checkout.
-func readState(file, report string, treeOf func(commit string) (string, error)) (state, error) {
+func readState(file, report string) (state, error) {
 	s := state{}
 	if text, err := os.ReadFile(report); err == nil {
 		for _, r := range parseTable(string(text)) {
-			if r.Tree, err = treeOf(r.Commit); err == nil { // a commit that was rewritten has no tree
-				s[r.Suite] = r
-			}
+			s[r.Suite] = r
 		}
 	}
 	content, err := os.ReadFile(file)
@@ -63,7 +61,7 @@ func record(file, report string, r result) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("lock %s: %w", file, err)
 	}
-	s, err := readState(file, report, codeTree)
+	s, err := readState(file, report)
 	if err != nil {
 		return err
 	}
