@@ -25,7 +25,7 @@ func run() int {
 	defer stop()
 	err := root.Command(version).ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, cli.ErrNotReady) {
-		fmt.Fprintln(os.Stderr, "error:", err)
+		fmt.Fprintln(cli.SafeOutput(os.Stderr, "never", false), "error:", err)
 	}
 	return cli.ExitCode(err)
 }

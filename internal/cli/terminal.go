@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"golang.org/x/term"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // Terminal is an output with its terminal properties.
@@ -14,16 +16,17 @@ type Terminal struct {
 	// Width is the line width in characters. 0: unlimited.
 	Width int
 	// Color enables colors. No information is conveyed by color alone.
-	Color bool
+	Color      bool
+	isTerminal bool
 }
 
 // NewTerminal detects the properties of an output. color is auto, always or never. The environment
 // variable COLUMNS overrides the detected width.
 func NewTerminal(out io.Writer, color string) Terminal {
 	t := Terminal{Writer: out}
-	f, isFile := out.(*os.File)
-	isTerminal := isFile && term.IsTerminal(int(f.Fd()))
-	if isTerminal {
+	f, isFile := RawOutput(out).(*os.File)
+	t.isTerminal = isFile && term.IsTerminal(int(f.Fd()))
+	if t.isTerminal {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			t.Width = width
 		}
@@ -36,9 +39,27 @@ func NewTerminal(out io.Writer, color string) Terminal {
 		t.Color = true
 	case "never":
 	default:
-		t.Color = isTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		t.Color = t.isTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	return t
+}
+
+// SafeOutput returns an output that shows control characters instead of sending them to a terminal: servers, containers
+// and other users choose much of what the plugin prints. isData is set for documents, which a program must read unchanged.
+func SafeOutput(out io.Writer, color string, isData bool) io.Writer {
+	t := NewTerminal(out, color)
+	if isData && !t.isTerminal {
+		return out
+	}
+	return &plaintext.Writer{Writer: out, Styles: t.Color}
+}
+
+// RawOutput returns the output of a SafeOutput.
+func RawOutput(out io.Writer) io.Writer {
+	if safe, ok := out.(*plaintext.Writer); ok {
+		return safe.Writer
+	}
+	return out
 }
 
 // Colors and styles, by meaning.

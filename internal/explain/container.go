@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // Waiting reasons of the kubelet that have no constant in the API.
@@ -173,7 +175,7 @@ func missingRefCode(kind string) Code {
 
 // addMissingReference reports a container whose environment refers to a missing object or key.
 func (e *explainer) addMissingReference(c container, w *corev1.ContainerStateWaiting) {
-	text := sanitize(w.Message, maxText)
+	text := plaintext.Line(w.Message, maxText)
 	if found := missingKeyPattern.FindStringSubmatch(text); found != nil {
 		key, kind, name := found[1], found[2], found[3]
 		e.addPodCause(c.pod, name+" "+key, Cause{

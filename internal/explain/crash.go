@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // crashWindow is how long a crash explains why a container is not ready although it is running again:
@@ -180,7 +182,7 @@ func (c container) crashEvidence(d *corev1.ContainerStateTerminated) []string {
 // terminationEvidence returns the evidence for a terminated container. Its output can contain secrets,
 // so it is evidence only.
 func terminationEvidence(d *corev1.ContainerStateTerminated) []string {
-	all := []string{fmt.Sprintf("exit code %d, reason %q", d.ExitCode, sanitize(d.Reason, maxEvidence/4))}
+	all := []string{fmt.Sprintf("exit code %d, reason %q", d.ExitCode, plaintext.Line(d.Reason, maxEvidence/4))}
 	if out := lastLine(d.Message); out != "" {
 		all = append(all, "last output: "+out)
 	}

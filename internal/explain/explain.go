@@ -16,6 +16,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // ObjectRef is the object that shows a cause.
@@ -146,7 +148,7 @@ func (e *explainer) diagnosis() Diagnosis {
 		if !e.snapshot.Unmanaged {
 			causes[i] = causes[i].WithSpecPath(e.snapshot.SpecPath)
 		} else {
-			causes[i].Fix = sanitize(e.snapshot.unmanagedFix(causes[i].Fix), maxMessage)
+			causes[i].Fix = plaintext.Line(e.snapshot.unmanagedFix(causes[i].Fix), maxMessage)
 		}
 	}
 	return Diagnosis{Causes: causes, RecheckAt: e.recheckAt, EventsNeeded: e.eventsNeeded}
@@ -185,7 +187,7 @@ func (e *explainer) addCause(o ObjectRef, key string, c Cause) {
 }
 
 func (e *explainer) addFinding(pod *corev1.Pod, key string, c Cause) {
-	c.Message, c.Fix = sanitize(c.Message, maxMessage), sanitize(c.Fix, maxMessage)
+	c.Message, c.Fix = plaintext.Line(c.Message, maxMessage), plaintext.Line(c.Fix, maxMessage)
 	c.Severity = c.Code.info().Severity
 	e.findings = append(e.findings, finding{Cause: c, pod: pod, key: fmt.Sprintf("%s %s %s", c.Code, c.Object.Namespace, key)})
 }

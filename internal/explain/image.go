@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // pullError classifies the error of an image pull.
@@ -60,7 +62,7 @@ func classifyPullError(text string) pullError {
 // addPullFailure reports a container whose image cannot be pulled. ErrImagePull and ImagePullBackOff
 // alternate, so the result must not depend on which of them is set.
 func (e *explainer) addPullFailure(c container, w *corev1.ContainerStateWaiting) {
-	text := sanitize(w.Message, maxText)
+	text := plaintext.Line(w.Message, maxText)
 	a := classifyPullError(text)
 	if a == pullUnknown && w.Reason == reasonRegistryUnavailable {
 		a = pullUnreachable
@@ -147,7 +149,7 @@ func (e *explainer) addInvalidImageName(c container, w *corev1.ContainerStateWai
 		Code: InvalidImageName, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.unreadySince(),
 		Message:  fmt.Sprintf("Image %q is not a valid image name (%s)", abbreviate(c.spec.Image), c),
 		Fix:      "Correct spec.image of the application: use a lower-case name with a tag, for example registry.example.com/shop/web:1.",
-		Evidence: evidence(sanitize(w.Message, maxText)),
+		Evidence: evidence(plaintext.Line(w.Message, maxText)),
 	})
 }
 
@@ -158,7 +160,7 @@ func (e *explainer) addImageNeverPull(c container, w *corev1.ContainerStateWaiti
 		Message: fmt.Sprintf("Image %q is not present on Node %s, and imagePullPolicy is Never (%s)", abbreviate(c.spec.Image),
 			abbreviate(c.pod.Spec.NodeName), c),
 		Fix:      "Load the image onto the node, or set spec.imagePullPolicy of the application to IfNotPresent.",
-		Evidence: evidence(sanitize(w.Message, maxText)),
+		Evidence: evidence(plaintext.Line(w.Message, maxText)),
 	})
 }
 
@@ -172,6 +174,6 @@ func (e *explainer) addImageRejected(c container, w *corev1.ContainerStateWaitin
 		Code: ImageSignature, Path: c.statusPath + ".state.waiting", Value: c.spec.Image, Since: c.unreadySince(),
 		Message:  fmt.Sprintf("Node %s rejects image %q: %s (%s)", abbreviate(c.pod.Spec.NodeName), abbreviate(c.spec.Image), detail, c),
 		Fix:      "Sign the image as the policy of the nodes requires, or push it again; for details: " + describePodCommand(c.pod),
-		Evidence: evidence(sanitize(w.Message, maxText)),
+		Evidence: evidence(plaintext.Line(w.Message, maxText)),
 	})
 }

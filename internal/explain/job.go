@@ -6,6 +6,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // appContainer is the main container of a job. Messages name the container only if it is another one,
@@ -50,7 +52,7 @@ func jobFailedCause(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) 
 		job.Name)
 	return Cause{
 		Code: JobFailed,
-		Path: "status.conditions", Value: sanitize(c.Reason, maxEvidence/4), Since: began,
+		Path: "status.conditions", Value: plaintext.Line(c.Reason, maxEvidence/4), Since: began,
 		Message: message, Fix: fix,
 		Evidence: jobEvidence(job, c, pod),
 	}
@@ -155,7 +157,7 @@ func jobEvidence(job *batchv1.Job, c *batchv1.JobCondition, pod *corev1.Pod) []s
 	}
 	all = append(all, "newest failed pod: "+pod.Name)
 	if pod.Status.Reason != "" {
-		return append(all, evidence(fmt.Sprintf("reason %q", sanitize(pod.Status.Reason, maxEvidence/4)), pod.Status.Message)...)
+		return append(all, evidence(fmt.Sprintf("reason %q", plaintext.Line(pod.Status.Reason, maxEvidence/4)), pod.Status.Message)...)
 	}
 	if _, d := failedContainer(pod); d != nil {
 		all = append(all, terminationEvidence(d)...)

@@ -10,6 +10,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // nodeFailureWindow is how long a pod that its node terminated explains a missing pod.
@@ -111,7 +113,7 @@ func (e *explainer) addFailedByNode(pod *corev1.Pod) {
 	}
 	e.scheduleRecheck(until)
 	c := Cause{
-		Code: NodeAdmissionRejected, Path: "status.reason", Value: sanitize(pod.Status.Reason, maxEvidence/4), Since: at,
+		Code: NodeAdmissionRejected, Path: "status.reason", Value: plaintext.Line(pod.Status.Reason, maxEvidence/4), Since: at,
 		Message:  fmt.Sprintf("Pod %s was rejected by its node (%s)", pod.Name, safeReason(pod.Status.Reason)),
 		Fix:      "Check the status and events of the pod: " + describePodCommand(pod),
 		Evidence: evidence(pod.Status.Message),
@@ -189,7 +191,7 @@ func TerminatingCause(o ObjectRef, since time.Time, finalizers []string) Cause {
 	c := Cause{Code: StuckTerminating, Severity: Error, Object: o, Path: "metadata.finalizers", Since: since}
 	names := slices.Sorted(slices.Values(finalizers))
 	c.Value = strings.Join(names, ", ")
-	c.Message = sanitize(fmt.Sprintf("The deletion of %s waits for finalizer %s", o, abbreviate(c.Value)), maxMessage)
+	c.Message = plaintext.Line(fmt.Sprintf("The deletion of %s waits for finalizer %s", o, abbreviate(c.Value)), maxMessage)
 	c.Fix = "Check the controller that owns the finalizer; remove the finalizer by hand only if that controller no longer exists."
 	return c
 }

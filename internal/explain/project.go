@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // projectedLabels is the maximum number of labels of a projected pod.
@@ -44,7 +45,7 @@ func ProjectPod(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	if hasFailed(pod) {
-		p.Status.Message = strings.Clone(sanitize(pod.Status.Message, maxEvidence))
+		p.Status.Message = strings.Clone(plaintext.Line(pod.Status.Message, maxEvidence))
 	}
 	if isInactive(pod) {
 		p.Spec.NodeName, p.Finalizers = pod.Spec.NodeName, slices.Clone(pod.Finalizers)
@@ -193,4 +194,4 @@ func projectTermination(t *corev1.ContainerStateTerminated) *corev1.ContainerSta
 }
 
 // cloneText copies the sanitized text: a substring would keep the whole text in memory.
-func cloneText(s string) string { return strings.Clone(sanitize(s, maxText)) }
+func cloneText(s string) string { return strings.Clone(plaintext.Line(s, maxText)) }

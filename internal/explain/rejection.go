@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // RejectedCause returns the cause for an object that the API server rejected with this message; ok is
@@ -27,7 +29,7 @@ func podsRejectedCause(o ObjectRef, message string) Cause {
 }
 
 func rejectedCause(o ObjectRef, target, message string) (c Cause, ok bool) {
-	text := sanitize(message, maxText)
+	text := plaintext.Line(message, maxText)
 	for _, known := range rejectionPatterns {
 		matches := known.said.FindStringSubmatch(text)
 		if matches == nil {
@@ -38,7 +40,7 @@ func rejectedCause(o ObjectRef, target, message string) (c Cause, ok bool) {
 		}
 		c = known.cause(rejection{o.Namespace, target, matches[1:]})
 		c.Severity, c.Object = c.Code.info().Severity, o
-		c.Message, c.Fix = sanitize(c.Message, maxMessage), sanitize(c.Fix, maxMessage)
+		c.Message, c.Fix = plaintext.Line(c.Message, maxMessage), plaintext.Line(c.Fix, maxMessage)
 		c.Evidence = evidence(text)
 		return c, true
 	}

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // schedulerGrace gives a new node or a terminating pod time to free capacity.
@@ -74,7 +76,7 @@ func (e *explainer) checkUnscheduled(pod *corev1.Pod, c *corev1.PodCondition) {
 	if e.checkClaims(pod) {
 		return
 	}
-	text := sanitize(c.Message, maxText)
+	text := plaintext.Line(c.Message, maxText)
 	o := combineReasons(pod, parseSchedulerMessage(pod, text))
 	e.addPodCause(pod, e.workloadLabel(pod)+" "+o.value, Cause{
 		Code: o.code, Path: `status.conditions[?(@.type=="PodScheduled")]`, Value: o.value, Since: began,
@@ -114,7 +116,7 @@ func (e *explainer) addSchedulerError(pod *corev1.Pod, c *corev1.PodCondition, b
 		Code: SchedulerError, Path: `status.conditions[?(@.type=="PodScheduled")]`, Value: safeReason(c.Reason), Since: began,
 		Message:  fmt.Sprintf("The scheduler reported an error for Pod %s", pod.Name),
 		Fix:      "Check the error of the scheduler: " + describePodCommand(pod),
-		Evidence: evidence(sanitize(c.Message, maxText)),
+		Evidence: evidence(plaintext.Line(c.Message, maxText)),
 	})
 }
 

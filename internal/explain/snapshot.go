@@ -20,6 +20,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // Snapshot contains the known objects of one component. A missing object only counts as
@@ -80,7 +81,7 @@ func NewEvent(e *corev1.Event) Event {
 	o := e.InvolvedObject
 	out := Event{
 		Object:    ObjectRef{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID},
-		FieldPath: o.FieldPath, Reason: e.Reason, Message: sanitize(e.Message, maxText), Count: max(int(e.Count), 1), LastSeen: e.LastTimestamp.Time,
+		FieldPath: o.FieldPath, Reason: e.Reason, Message: plaintext.Line(e.Message, maxText), Count: max(int(e.Count), 1), LastSeen: e.LastTimestamp.Time,
 	}
 	if e.Series != nil {
 		out.Count, out.LastSeen = int(e.Series.Count), e.Series.LastObservedTime.Time
@@ -97,7 +98,7 @@ func (e Event) String() string {
 	if e.Count > 1 {
 		times = fmt.Sprintf(" x%d", e.Count)
 	}
-	return sanitize(fmt.Sprintf("event %s%s: %s", e.Reason, times, e.Message), maxEvidence)
+	return plaintext.Line(fmt.Sprintf("event %s%s: %s", e.Reason, times, e.Message), maxEvidence)
 }
 
 // latestEvent returns the newest event about an object with one of the reasons and with all of the

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // initGrace is how long an init container can run before it is reported.
@@ -15,7 +17,7 @@ const initGrace = time.Minute
 func (e *explainer) addStartError(c container, reason, message, path string) {
 	detail := "the container runtime cannot create it"
 	fix := "Check the events of the pod and correct the application; for details: " + describePodCommand(c.pod)
-	lowerMessage := strings.ToLower(sanitize(message, maxText))
+	lowerMessage := strings.ToLower(plaintext.Line(message, maxText))
 	const commandFix = "Correct spec.command and spec.args of the application, or the entrypoint of its image."
 	switch {
 	case strings.Contains(lowerMessage, "executable file not found") || strings.Contains(lowerMessage, "no such file"):
@@ -28,7 +30,7 @@ func (e *explainer) addStartError(c container, reason, message, path string) {
 	e.addPodCause(c.pod, e.causeKey(c), Cause{
 		Code: StartError, Path: path, Value: reason, Since: c.unreadySince(),
 		Message: fmt.Sprintf("%s cannot be started: %s", c.title(), detail), Fix: fix,
-		Evidence: append(c.crashEvidence(nil), evidence(sanitize(message, maxEvidence))...),
+		Evidence: append(c.crashEvidence(nil), evidence(plaintext.Line(message, maxEvidence))...),
 	})
 }
 
@@ -39,7 +41,7 @@ func (e *explainer) addPostStartHookFailure(c container, w *corev1.ContainerStat
 		Message: fmt.Sprintf("%s is killed after each start because its postStart hook fails", c.title()),
 		Fix: "Correct the postStart hook in spec.podTemplateOverlay of the application, or the command or URL that the hook calls; for details: " +
 			describePodCommand(c.pod),
-		Evidence: append(c.crashEvidence(nil), evidence(sanitize(w.Message, maxEvidence))...),
+		Evidence: append(c.crashEvidence(nil), evidence(plaintext.Line(w.Message, maxEvidence))...),
 	})
 }
 

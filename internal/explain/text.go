@@ -3,7 +3,8 @@ package explain
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // Limits for texts of other programs. The rest is neither read nor kept.
@@ -13,25 +14,6 @@ const (
 )
 
 const ellipsis = "..."
-
-// sanitize returns a text as one line of at most n bytes. It is idempotent, so a truncated copy of a
-// text leads to the same result as the text itself.
-func sanitize(s string, n int) string {
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, strings.ToValidUTF8(s, "?")))
-	if len(s) <= n {
-		return s
-	}
-	n -= len(ellipsis)
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + ellipsis
-}
 
 // abbreviate removes the middle of a long name: the beginning and the end identify it better.
 func abbreviate(s string) string {
@@ -45,14 +27,14 @@ func abbreviate(s string) string {
 // lastLine returns the last non-empty line of a text.
 func lastLine(s string) string {
 	s = strings.TrimRightFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
-	return sanitize(s[strings.LastIndexByte(s, '\n')+1:], maxEvidence)
+	return plaintext.Line(s[strings.LastIndexByte(s, '\n')+1:], maxEvidence)
 }
 
 // evidence returns the sanitized texts without the empty ones.
 func evidence(texts ...string) []string {
 	var out []string
 	for _, t := range texts {
-		if t = sanitize(t, maxEvidence); t != "" {
+		if t = plaintext.Line(t, maxEvidence); t != "" {
 			out = append(out, t)
 		}
 	}

@@ -5,34 +5,6 @@ import (
 	"testing"
 )
 
-func TestSanitize(t *testing.T) {
-	cases := map[string]struct {
-		text string
-		n    int
-		want string
-	}{
-		"empty":                 {"", 8, ""},
-		"fits":                  {"12345678", 8, "12345678"},
-		"too long":              {"123456789", 8, "12345..."},
-		"no partial characters": {"1234é6789", 8, "1234..."},
-		"line breaks and tabs":  {" a\nb\tc\r\n", 8, "a b c"},
-		"control characters":    {"a\x1b[2Jb", 8, "a [2Jb"},
-		"invisible characters":  {"a\u200b\u202eb", 8, "a  b"},
-		"invalid UTF-8":         {"a\xff\xfeb", 8, "a?b"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			got := sanitize(tc.text, tc.n)
-			if got != tc.want {
-				t.Errorf("sanitized %q, want %q", got, tc.want)
-			}
-			if again := sanitize(got, tc.n); again != got {
-				t.Errorf("after the second call %q, want %q", again, got)
-			}
-		})
-	}
-}
-
 func TestAbbreviate(t *testing.T) {
 	long := "registry.example.com/" + strings.Repeat("x", 500) + ":1.2.3"
 	got := abbreviate(long)

@@ -12,6 +12,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // Reasons of controllers that have no constant in the API.
@@ -284,7 +286,7 @@ func (e *explainer) checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 		}
 		o := newObjectRef("HorizontalPodAutoscaler", a)
 		e.addCause(o, a.Name, Cause{
-			Code: AutoscalerMetricsMissing, Path: fmt.Sprintf("status.conditions[?(@.type==%q)]", c.Type), Value: sanitize(c.Reason, maxEvidence/4), Since: c.LastTransitionTime.Time,
+			Code: AutoscalerMetricsMissing, Path: fmt.Sprintf("status.conditions[?(@.type==%q)]", c.Type), Value: plaintext.Line(c.Reason, maxEvidence/4), Since: c.LastTransitionTime.Time,
 			Message:  fmt.Sprintf("%s cannot read its metrics, so it does not scale", o),
 			Fix:      "Check that metrics-server is running: kubectl top pods",
 			Evidence: evidence(c.Message),

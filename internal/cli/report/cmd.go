@@ -68,7 +68,7 @@ func (o options) validate(out io.Writer) error {
 	if o.since < 0 {
 		return fmt.Errorf("--since %s is in the future; use a duration like 1h", o.since)
 	}
-	if f, ok := out.(*os.File); ok && o.file == stdoutPath && term.IsTerminal(int(f.Fd())) {
+	if f, ok := cli.RawOutput(out).(*os.File); ok && o.file == stdoutPath && term.IsTerminal(int(f.Fd())) {
 		return fmt.Errorf("-o %s would write a zip file to the terminal; redirect the output or specify a file", stdoutPath)
 	}
 	return nil

@@ -65,7 +65,7 @@ func run(ctx context.Context, env *cli.Env, o options, args []string, out, errOu
 		return fmt.Errorf("create the zip file: %w", err)
 	}
 	if o.file == stdoutPath {
-		if _, err := out.Write(content); err != nil {
+		if _, err := cli.RawOutput(out).Write(content); err != nil {
 			return fmt.Errorf("write to standard output: %w; specify a file with -o", err)
 		}
 		c.printSummary(errOut, "", len(content))

@@ -45,10 +45,14 @@ func Command(pluginVersion string) *cobra.Command {
 		Version:       pluginVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"auto", "always", "never"}, env.Color) {
 				return fmt.Errorf("--color %q is not supported; use auto, always or never", env.Color)
 			}
+			output := cmd.Flag("output")
+			isData := output != nil && (&cli.Output{Format: output.Value.String()}).IsMachineReadable()
+			cmd.SetOut(cli.SafeOutput(cmd.OutOrStdout(), env.Color, isData))
+			cmd.SetErr(cli.SafeOutput(cmd.ErrOrStderr(), env.Color, false))
 			return nil
 		},
 	}
