@@ -145,19 +145,17 @@ func (v *View) diagnoseNonWorkloads(g *groupIndex, assigned map[int][]runtime.Ob
 			memberByRef[newObjectRef(obj)] = i
 		}
 	}
-	for _, snapshot := range g.namespaceSnapshots() {
-		diagnosis := explain.Explain(snapshot, g.in.Now)
-		v.EventsNeeded = append(v.EventsNeeded, diagnosis.EventsNeeded...)
-		v.scheduleRecheck(diagnosis.RecheckAt)
-		for _, c := range diagnosis.Causes {
-			i, isAssigned := memberByRef[c.Object]
-			switch {
-			case !roots[c.Object] || g.reachedServices[objectKey{"", c.Object.Kind, c.Object.Namespace, c.Object.Name}]:
-			case isAssigned:
-				byMember[i] = append(byMember[i], c)
-			default:
-				remaining = append(remaining, c)
-			}
+	diagnosis := explain.Explain(g.nonWorkloadSnapshot(), g.in.Now)
+	v.EventsNeeded = append(v.EventsNeeded, diagnosis.EventsNeeded...)
+	v.scheduleRecheck(diagnosis.RecheckAt)
+	for _, c := range diagnosis.Causes {
+		i, isAssigned := memberByRef[c.Object]
+		switch {
+		case !roots[c.Object] || g.reachedServices[objectKey{"", c.Object.Kind, c.Object.Namespace, c.Object.Name}]:
+		case isAssigned:
+			byMember[i] = append(byMember[i], c)
+		default:
+			remaining = append(remaining, c)
 		}
 	}
 	return byMember, explain.PreserveSince(remaining, nil)
@@ -179,8 +177,7 @@ func componentType(workload runtime.Object) appsapi.ComponentType {
 
 func nameOf(obj runtime.Object) string { return obj.(metav1.Object).GetName() }
 
-// nameMembers names the components after their roots. Duplicate names get the kind as a prefix, and the
-// namespace if it differs.
+// nameMembers names the components after their roots. Duplicate names get the kind as a prefix.
 func (g *groupIndex) nameMembers() {
 	taken := map[string]int{}
 	for _, m := range g.members {
@@ -189,12 +186,8 @@ func (g *groupIndex) nameMembers() {
 	for i := range g.members {
 		m := &g.members[i]
 		m.name = nameOf(m.root)
-		if taken[m.name] == 1 {
-			continue
-		}
-		m.name = strings.ToLower(gvkOf(m.root).Kind) + "/" + m.name
-		if ns := m.root.(metav1.Object).GetNamespace(); ns != g.in.Namespace {
-			m.name = ns + "/" + m.name
+		if taken[m.name] > 1 {
+			m.name = strings.ToLower(gvkOf(m.root).Kind) + "/" + m.name
 		}
 	}
 	slices.SortFunc(g.members, func(a, b member) int { return cmp.Compare(a.name, b.name) })

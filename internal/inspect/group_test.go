@@ -165,9 +165,10 @@ var groupCases = map[string]struct {
 	"components of the same name": {
 		change: func(s *fixtures.Fixture) {
 			s.Add(&appsv1.StatefulSet{ObjectMeta: helmMeta("shop-web"), Spec: appsv1.StatefulSetSpec{Replicas: new(int32)}},
-				&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "shop-web", Annotations: helmAnnotations, UID: "other"}})
+				&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop-web", Annotations: helmAnnotations, UID: "other"}},
+				&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "shop-web", Annotations: helmAnnotations, UID: "foreign"}})
 		},
-		want: []string{readyHealthy, "deployment/shop-web Healthy 2/2", "other/cronjob/shop-web Healthy 0/0", shopDBHealthy, jobName() + " Healthy 1/1", "statefulset/shop-web Healthy 0/0",
+		want: []string{readyHealthy, "cronjob/shop-web Healthy 0/0", "deployment/shop-web Healthy 2/2", shopDBHealthy, jobName() + " Healthy 1/1", "statefulset/shop-web Healthy 0/0",
 			"ScaledToZero StatefulSet/shop-web: StatefulSet shop-web is scaled to zero replicas"},
 	},
 	"standalone ReplicaSet and pods": {

@@ -241,34 +241,19 @@ func (g *groupIndex) workloadSnapshot(workload runtime.Object) explain.Snapshot 
 	return s
 }
 
-// namespaceSnapshots returns one snapshot for each namespace with the objects that belong to no workload.
-func (g *groupIndex) namespaceSnapshots() []explain.Snapshot {
-	snapshots := map[string]*explain.Snapshot{}
-	snapshotFor := func(obj runtime.Object) *explain.Snapshot {
-		namespace := obj.(metav1.Object).GetNamespace()
-		if snapshots[namespace] == nil {
-			s := g.shared
-			snapshots[namespace] = &s
-		}
-		return snapshots[namespace]
-	}
+// nonWorkloadSnapshot returns the snapshot of the objects that belong to no workload.
+func (g *groupIndex) nonWorkloadSnapshot() explain.Snapshot {
+	s := g.shared
 	for _, obj := range g.roots {
 		switch obj.(type) {
 		case *networkingv1.Ingress, *unstructured.Unstructured:
-			snapshotFor(obj).Add(obj)
-		case *corev1.Service:
-			snapshotFor(obj) // it is added below
+			s.Add(obj)
 		}
 	}
-	for _, obj := range g.in.Objects {
-		// Only in namespaces with a root that can refer to it.
-		if s, ok := obj.(*corev1.Service); ok && snapshots[s.Namespace] != nil {
-			snapshots[s.Namespace].Add(s)
+	for _, obj := range g.in.Objects { // roots can refer to all Services
+		if service, ok := obj.(*corev1.Service); ok {
+			s.Add(service)
 		}
 	}
-	var out []explain.Snapshot
-	for _, namespace := range slices.Sorted(maps.Keys(snapshots)) {
-		out = append(out, *snapshots[namespace])
-	}
-	return out
+	return s
 }

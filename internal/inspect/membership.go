@@ -35,8 +35,10 @@ func Membership(obj metav1.Object) (kind, namespace, name string, ok bool) {
 		return "", "", "", false
 	}
 	a := obj.GetAnnotations()
-	if a[annotationRelease] != "" && a[annotationReleaseNamespace] != "" {
-		return KindHelmRelease, a[annotationReleaseNamespace], a[annotationRelease], true
+	// Anyone can write the name of another namespace into the annotation; only administrators write cluster-scoped objects.
+	release, inNamespace := a[annotationRelease], a[annotationReleaseNamespace]
+	if release != "" && inNamespace != "" && (obj.GetNamespace() == inNamespace || obj.GetNamespace() == "") {
+		return KindHelmRelease, inNamespace, release, true
 	}
 	// A cluster-scoped object could belong to any group of that name.
 	partOf := obj.GetLabels()[appsapi.LabelPartOf]

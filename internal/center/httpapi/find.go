@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/holdfast-dev/holdfast/internal/center/authz"
 	"github.com/holdfast-dev/holdfast/internal/center/model"
@@ -63,7 +64,8 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request) {
 		}
 		found := s.Store.Find(term(namespace, value))
 		if searched {
-			found = slices.DeleteFunc(found, func(e *store.Entry) bool { return !slices.Contains(entries, e) })
+			matchesBefore := sets.New(entries...)
+			found = slices.DeleteFunc(found, func(e *store.Entry) bool { return !matchesBefore.Has(e) })
 		}
 		entries, searched = found, true
 	}
@@ -82,13 +84,11 @@ func (s *Server) writeFindResult(w http.ResponseWriter, r *http.Request, entries
 	scope := func(e *store.Entry) sse.Scope {
 		return s.Resolver.ObjectScope(explain.ObjectRef{Group: e.Kind().Group, Kind: e.Kind().Kind, Namespace: e.Namespace})
 	}
-	var scopes []sse.Scope
+	scopes := sets.New[sse.Scope]()
 	for _, e := range entries {
-		if sc := scope(e); !slices.Contains(scopes, sc) {
-			scopes = append(scopes, sc)
-		}
+		scopes.Insert(scope(e))
 	}
-	if err := v.prefetchScopes(r, scopes); err != nil {
+	if err := v.prefetchScopes(r, scopes.UnsortedList()); err != nil {
 		authz.WriteAuthError(w, r, err)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/appkind"
@@ -43,7 +44,7 @@ func (m *Model) affectedApplications(e *store.Entry) []Ref {
 		}
 		return m.applicationsOfEntries([]*store.Entry{m.Store.Get(kindClaim, o.Spec.ClaimRef.Namespace, o.Spec.ClaimRef.Name)})
 	case *corev1.Event:
-		return m.applicationsOfEntries([]*store.Entry{m.Store.ByUID(o.InvolvedObject.UID)})
+		return m.applicationsOfEntries([]*store.Entry{m.byUID(o.InvolvedObject.Namespace, o.InvolvedObject.UID)})
 	case *discoveryv1.EndpointSlice:
 		return m.applicationsOfEntries([]*store.Entry{m.Store.Get(kindService, o.Namespace, o.Labels[discoveryv1.LabelServiceName])})
 	}
@@ -54,6 +55,14 @@ func (m *Model) affectedApplications(e *store.Entry) []Ref {
 		return append(m.applicationsReferencing(e), m.ApplicationsOf(e)...)
 	}
 	return m.ApplicationsOf(e)
+}
+
+// byUID returns an object of a namespace, or nil.
+func (m *Model) byUID(namespace string, uid types.UID) *store.Entry {
+	if e := m.Store.ByUID(uid); e != nil && e.Namespace == namespace {
+		return e
+	}
+	return nil
 }
 
 // applicationsReferencing returns the applications that reference an object.
@@ -93,7 +102,7 @@ func (m *Model) ApplicationsOf(e *store.Entry) []Ref {
 		if kind, namespace, name, ok := inspect.Membership(o); ok {
 			return []Ref{{kind, namespace, name}}
 		}
-		e = m.Store.ByUID(store.ControllerUID(e.Object))
+		e = m.byUID(e.Namespace, store.ControllerUID(e.Object))
 	}
 	o, err := meta.Accessor(origin.Object)
 	if err != nil || o.GetLabels()[appsapi.LabelManagedBy] != appsapi.ManagedBy {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/center/informers"
@@ -43,7 +44,7 @@ func (m *Model) buildManagedRecord(ref Ref, now time.Time) *Record {
 	if !ok {
 		return nil
 	}
-	c := m.collectObjects(m.members(ref, string(app.GetUID())))
+	c := m.collectObjects(m.members(ref, app.GetUID()))
 	in := inspect.Input{App: app, Kind: appkind.Of(app).Kind, Owner: appkind.Owner(app), Status: app.ApplicationStatus(), Objects: c.objects,
 		CompleteKinds: m.fullyWatchedKinds(ref.Namespace), IncludeEdges: true, Now: now}
 	if stack, ok := app.(appkind.Stack); ok {
@@ -57,11 +58,11 @@ func (m *Model) buildManagedRecord(ref Ref, now time.Time) *Record {
 }
 
 // members returns the objects of an application and, recursively, the objects that they own.
-func (m *Model) members(ref Ref, uid string) []*store.Entry {
+func (m *Model) members(ref Ref, uid types.UID) []*store.Entry {
 	found := m.Store.Find(store.Term{Field: ByApplication, Value: ref.String()})
 	if uid != "" {
 		found = append(found, m.Store.Find(store.Term{Field: ByInstance, Value: ref.Namespace + "/" + ref.Name})...)
-		found = append(found, m.Store.Find(store.Term{Field: ByOwner, Value: uid})...)
+		found = append(found, m.Store.Find(store.Term{Field: ByOwner, Value: uidKey(ref.Namespace, uid)})...)
 	}
 	seen := make(map[*store.Entry]bool, len(found))
 	for i := 0; i < len(found); i++ {
@@ -71,7 +72,7 @@ func (m *Model) members(ref Ref, uid string) []*store.Entry {
 		}
 		seen[e] = true
 		if o, err := meta.Accessor(e.Object); err == nil {
-			found = append(found, m.Store.Find(store.Term{Field: ByOwner, Value: string(o.GetUID())})...)
+			found = append(found, m.Store.Find(store.Term{Field: ByOwner, Value: uidKey(e.Namespace, o.GetUID())})...)
 		}
 	}
 	out := make([]*store.Entry, 0, len(seen))
@@ -121,7 +122,7 @@ func (m *Model) collectObjects(members []*store.Entry) viewObjects {
 		if at := o.GetCreationTimestamp().Time; c.oldestCreation.IsZero() || at.Before(c.oldestCreation) {
 			c.oldestCreation = at
 		}
-		include(m.findSorted(ByInvolvedObject, string(o.GetUID()))...)
+		include(m.findSorted(ByInvolvedObject, uidKey(e.Namespace, o.GetUID()))...)
 		m.addReferenced(e, include)
 	}
 	for _, kind := range []schema.GroupKind{kindStorageClass, kindIngressClass} {

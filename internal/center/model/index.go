@@ -5,6 +5,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/center/store"
@@ -13,7 +14,8 @@ import (
 
 // Index fields.
 const (
-	// ByOwner is the UID of an owner.
+	// ByOwner is NAMESPACE/UID of an owner in the namespace of the object. Anyone can write an owner reference with the
+	// UID of an object of another namespace.
 	ByOwner store.Field = iota + 1
 	// ByApplication is the [Ref.String] of the application in the labels or annotations of an object.
 	ByApplication
@@ -29,9 +31,11 @@ const (
 	ByLabel
 	// ByService is NAMESPACE/NAME of the Service of an EndpointSlice.
 	ByService
-	// ByInvolvedObject is the UID of the involved object of an event.
+	// ByInvolvedObject is NAMESPACE/UID of the involved object of an event.
 	ByInvolvedObject
 )
+
+func uidKey(namespace string, uid types.UID) string { return namespace + "/" + string(uid) }
 
 // IndexTerms returns the index terms of an object.
 func IndexTerms(obj runtime.Object) []store.Term {
@@ -41,12 +45,12 @@ func IndexTerms(obj runtime.Object) []store.Term {
 	}
 	ns := m.GetNamespace() + "/"
 	if e, ok := obj.(*corev1.Event); ok {
-		return []store.Term{{Field: ByInvolvedObject, Value: string(e.InvolvedObject.UID)}}
+		return []store.Term{{Field: ByInvolvedObject, Value: uidKey(e.InvolvedObject.Namespace, e.InvolvedObject.UID)}}
 	}
 	var out []store.Term
 	add := func(f store.Field, value string) { out = append(out, store.Term{Field: f, Value: value}) }
 	for _, ref := range m.GetOwnerReferences() {
-		add(ByOwner, string(ref.UID))
+		add(ByOwner, uidKey(m.GetNamespace(), ref.UID))
 	}
 	if kind, namespace, name, ok := inspect.Membership(m); ok {
 		add(ByApplication, Ref{kind, namespace, name}.String())
