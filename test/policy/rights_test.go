@@ -14,6 +14,7 @@ import (
 var specs = map[string]struct {
 	object   string
 	makes    []string
+	deletes  []string
 	accounts []string
 	// edited is the field that an update changes. value returns a different value for each update.
 	edited []string
@@ -101,6 +102,35 @@ spec:
 		edited: []string{"spec", "revisionHistoryLimit"},
 		value:  func(n int) any { return n + 1 },
 	},
+	"AppStack, deletes data": {
+		object: `
+kind: AppStack
+spec:
+  deletionPolicy: Delete
+  components:
+  - name: db
+    stateful: {image: "example.com/db:1", storage: [{name: data, mountPath: /data, size: 1Gi}], serviceAccountName: robot}
+`,
+		makes:    []string{"pods", "statefulsets.apps", "persistentvolumeclaims", "services"},
+		deletes:  dataResources,
+		accounts: []string{"robot"},
+		edited:   []string{"spec", "revisionHistoryLimit"},
+		value:    func(n int) any { return n + 1 },
+	},
+	"CloudManager, deletes data": {
+		object: `
+kind: CloudManager
+spec:
+  deletionPolicy: Delete
+  front: {deployment: {image: "example.com/front:1"}}
+  identity: {deployment: {image: "example.com/identity:1"}}
+  db: {statefulSet: {image: "example.com/db:1", storage: {size: 1Gi}}}
+`,
+		makes:   []string{"pods", "deployments.apps", "statefulsets.apps", "persistentvolumeclaims", "services", "secrets"},
+		deletes: dataResources,
+		edited:  []string{"spec", "front", "deployment", "image"},
+		value:   nextImage,
+	},
 	"CloudManager": {
 		object: `
 kind: CloudManager
@@ -123,10 +153,15 @@ func slug(spec string) string {
 func nextImage(n int) any { return fmt.Sprintf("example.com/web:%d", n+2) }
 
 // missingRight returns the first missing permission of a user as in the message of the policy.
-func missingRight(u user, makes, accounts []string) string {
+func missingRight(u user, makes, deletes, accounts []string) string {
 	for _, kind := range childResources {
 		if slices.Contains(makes, kind) && !slices.Contains(u.canCreate, kind) {
 			return "create " + kind
+		}
+	}
+	for _, kind := range deletes {
+		if !slices.Contains(u.canDelete, kind) {
+			return "delete " + kind
 		}
 	}
 	for _, account := range accounts {
@@ -145,7 +180,7 @@ func testRequesterRights(w *world) {
 		target := applicationInShop(w.t, spec.object, slug(name)+"target")
 		w.create(target)
 		for n, u := range users() {
-			want, c := missingRight(u, spec.makes, spec.accounts), w.clientFor(u.name)
+			want, c := missingRight(u, spec.makes, spec.deletes, spec.accounts), w.clientFor(u.name)
 			created := applicationInShop(w.t, spec.object, slug(name)+u.name)
 			w.expectDecision(u, "creates "+name, want, c.Create(w.t.Context(), created))
 			w.expectDecision(u, "changes "+name, want, c.Patch(w.t.Context(), target.DeepCopy(), mergePatch(w.t, spec.value(n), spec.edited...)))

@@ -27,6 +27,9 @@ var childResources = []string{
 	"httproutes.gateway.networking.k8s.io",
 }
 
+// dataResources are the resources that deletionPolicy Delete deletes.
+var dataResources = []string{"persistentvolumeclaims", "secrets"}
+
 // allServiceAccounts means all ServiceAccounts.
 const allServiceAccounts = "*"
 
@@ -34,6 +37,7 @@ const allServiceAccounts = "*"
 type user struct {
 	name           string
 	canCreate      []string // resources
+	canDelete      []string // resources
 	canImpersonate []string // ServiceAccounts
 	clusterRole    string   // replaces the generated Role
 }
@@ -42,14 +46,16 @@ type user struct {
 // insufficient permissions.
 func users() []user {
 	all := []user{
-		{name: "owner", canCreate: childResources, canImpersonate: []string{allServiceAccounts}},
+		{name: "owner", canCreate: childResources, canDelete: dataResources, canImpersonate: []string{allServiceAccounts}},
 		{name: "writer"}, // only applications
 		{name: "no-account", canCreate: childResources},
 		{name: "named-account", canCreate: childResources, canImpersonate: []string{"robot"}},
 		{name: "other-account", canCreate: childResources, canImpersonate: []string{"guest"}},
 		{name: "many-accounts", canCreate: childResources, canImpersonate: serviceAccountNames(9)},
 		// The built-in ClusterRole, which covers all built-in resources.
-		{name: "editor", canCreate: allChildrenBut("httproutes.gateway.networking.k8s.io"), canImpersonate: []string{allServiceAccounts}, clusterRole: "edit"},
+		{name: "editor", canCreate: allChildrenBut("httproutes.gateway.networking.k8s.io"), canDelete: dataResources, canImpersonate: []string{allServiceAccounts}, clusterRole: "edit"},
+		{name: "no-delete-claims", canCreate: childResources, canDelete: []string{"secrets"}, canImpersonate: []string{allServiceAccounts}},
+		{name: "no-delete-secrets", canCreate: childResources, canDelete: []string{"persistentvolumeclaims"}, canImpersonate: []string{allServiceAccounts}},
 		{name: "stranger"}, // has all permissions in another namespace
 	}
 	for _, kind := range childResources {
@@ -88,6 +94,9 @@ func (w *world) createRole(ns string, u user) rbacv1.RoleRef {
 	for _, kind := range u.canCreate {
 		resource, group, _ := strings.Cut(kind, ".")
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"create"}})
+	}
+	if len(u.canDelete) > 0 {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: u.canDelete, Verbs: []string{"delete"}})
 	}
 	if len(u.canImpersonate) > 0 {
 		rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}}
