@@ -84,18 +84,21 @@ type Probes struct {
 	// Default: a TCP connection to the first TCP port.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="[has(self.httpGet), has(self.tcpSocket), has(self.grpc), has(self.exec)].exists_one(set, set)",message="a probe must set exactly one of httpGet, tcpSocket, grpc and exec"
+	// +kubebuilder:validation:XValidation:rule="!(has(self.httpGet) && has(self.httpGet.host)) && !(has(self.tcpSocket) && has(self.tcpSocket.host))",message="a probe must not set host, because the node sends it with its own access to the network; remove host to check the pod"
 	Readiness *corev1.Probe `json:"readiness,omitempty"`
 
 	// liveness is the probe that restarts the container when it fails. Default:
 	// none.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="[has(self.httpGet), has(self.tcpSocket), has(self.grpc), has(self.exec)].exists_one(set, set)",message="a probe must set exactly one of httpGet, tcpSocket, grpc and exec"
+	// +kubebuilder:validation:XValidation:rule="!(has(self.httpGet) && has(self.httpGet.host)) && !(has(self.tcpSocket) && has(self.tcpSocket.host))",message="a probe must not set host, because the node sends it with its own access to the network; remove host to check the pod"
 	Liveness *corev1.Probe `json:"liveness,omitempty"`
 
 	// startup is the probe that must succeed once before the other probes run.
 	// Default: none.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="[has(self.httpGet), has(self.tcpSocket), has(self.grpc), has(self.exec)].exists_one(set, set)",message="a probe must set exactly one of httpGet, tcpSocket, grpc and exec"
+	// +kubebuilder:validation:XValidation:rule="!(has(self.httpGet) && has(self.httpGet.host)) && !(has(self.tcpSocket) && has(self.tcpSocket.host))",message="a probe must not set host, because the node sends it with its own access to the network; remove host to check the pod"
 	Startup *corev1.Probe `json:"startup,omitempty"`
 }
 

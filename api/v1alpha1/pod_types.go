@@ -51,11 +51,12 @@ type PodSettings struct {
 
 	// podTemplateOverlay is a strategic merge patch for the pod template, for
 	// settings that have no field here: sidecars, init containers, affinity. The
-	// container of the component is named app. The patch cannot set
-	// securityContext, serviceAccountName, hostPath volumes or any field that
-	// starts with host; use the fields security and serviceAccountName, which
-	// apply to all containers of the pod. A patch that cannot be merged is
-	// reported as InvalidSpec.
+	// container of the component is named app. The patch can set only fields that
+	// give the pod no privileges, for example no securityContext,
+	// serviceAccountName, nodeName or hostPath volume; use the fields security and
+	// serviceAccountName, which apply to all containers of the pod. The pod must
+	// comply with security.level. A patch that violates this or that cannot be
+	// merged is reported as InvalidSpec.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields

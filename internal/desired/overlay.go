@@ -31,10 +31,6 @@ func applyOverlay(keys *appsapi.Keys, template *corev1ac.PodTemplateSpecApplyCon
 	if err := json.Unmarshal(p.PodTemplateOverlay.Raw, &overlay); err != nil {
 		return nil, fmt.Errorf("podTemplateOverlay: %w", err)
 	}
-	if forbiddenPath := forbiddenField("", overlay["spec"]); forbiddenPath != "" {
-		return nil, fmt.Errorf("podTemplateOverlay sets spec%s, which is not allowed; "+
-			"remove it, and use the fields security and serviceAccountName", forbiddenPath)
-	}
 	before, err := json.Marshal(template)
 	if err != nil {
 		return nil, err
@@ -51,6 +47,9 @@ func applyOverlay(keys *appsapi.Keys, template *corev1ac.PodTemplateSpecApplyCon
 	if err := json.Unmarshal(before, &original); err != nil {
 		return nil, err
 	}
+	if err := validateAllowed(overlay, &merged); err != nil {
+		return nil, err
+	}
 	if err := validateProtected(keys, &original, &merged, main); err != nil {
 		return nil, err
 	}
@@ -61,7 +60,10 @@ func applyOverlay(keys *appsapi.Keys, template *corev1ac.PodTemplateSpecApplyCon
 	if err := json.Unmarshal(after, out); err != nil {
 		return nil, err
 	}
-	return withSecurityDefaults(out, main, p.Security)
+	if out, err = withSecurityDefaults(out, main, p.Security); err != nil {
+		return nil, err
+	}
+	return out, validatePodSecurity(out, p.Security.Level)
 }
 
 // overlayMergeError rewrites the errors of the library, which print Go maps.
@@ -98,37 +100,6 @@ func yamlTypeName(t reflect.Type) string {
 		return t.Kind().String()
 	}
 	return "number"
-}
-
-// forbiddenField returns the path of the first forbidden field of an overlay, in a stable order.
-func forbiddenField(field string, value any) string {
-	switch v := value.(type) {
-	case []any:
-		for i, e := range v {
-			if below := forbiddenField(field, e); below != "" {
-				return fmt.Sprintf("[%d]%s", i, below)
-			}
-		}
-	case map[string]any:
-		if slices.Contains([]string{"nodeSelector", "matchLabels", "limits", "requests"}, field) {
-			return "" // users choose the keys of these maps
-		}
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			if k == "securityContext" || k == "serviceAccountName" || k == "serviceAccount" ||
-				k == "automountServiceAccountToken" || strings.HasPrefix(k, "host") {
-				return "." + k
-			}
-			if below := forbiddenField(k, v[k]); below != "" {
-				return "." + k + below
-			}
-		}
-	}
-	return ""
 }
 
 // validateProtected rejects an overlay that removes or changes protected fields.

@@ -81,7 +81,7 @@ var faults = map[string]fault{
 	"SchedulingGated":       {manifest: faultAppService(`{` + webSpec + `podTemplateOverlay: {spec: {schedulingGates: [{name: example.com/gate}]}}}`), code: "SchedulingGated", isVisible: podUnschedulable, grace: minGrace},
 	"Taints":                {manifest: faultAppService(`{` + webSpec + `}`), trigger: func(s *faultTest) { waitAppServiceReady(s); taintNodes(s); s.restartPods() }, cleanup: untaintNodes, code: "Taints", isVisible: podUnschedulable, grace: 5 * time.Second, exclusive: true},
 	"Cordoned":              {manifest: faultAppService(`{` + webSpec + `}`), trigger: func(s *faultTest) { waitAppServiceReady(s); setCordoned(s, true); s.restartPods() }, cleanup: func(s *faultTest) { setCordoned(s, false) }, code: "Cordoned", isVisible: podUnschedulable, grace: 5 * time.Second, exclusive: true},
-	"NodeAdmissionRejected": {manifest: faultAppService(`{` + webSpec + `resources: {requests: {cpu: "500"}}, podTemplateOverlay: {spec: {nodeName: node1}}}`), code: "NodeAdmissionRejected", isVisible: anyPod(func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })},
+	"NodeAdmissionRejected": {manifest: faultAppService(`{` + webSpec + `resources: {requests: {cpu: "500"}}, podTemplateOverlay: {spec: {schedulerName: by-hand}}}`), trigger: bindPod, code: "NodeAdmissionRejected", isVisible: anyPod(func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed })},
 
 	"StorageClassMissing":      {manifest: faultAppStack(statefulComponent("nope")), code: "StorageClassMissing", isVisible: hasEvent("ProvisioningFailed", "not found"), grace: 15 * time.Second},
 	"ProvisioningFailed":       {manifest: storageClassManifest("cause-fail", `storage.holdfast.dev/fail-provision: "disk array on fire"`, "WaitForFirstConsumer") + "---\n" + faultAppStack(statefulComponent("cause-fail")), cleanup: deleteStorageClass("cause-fail"), code: "ProvisioningFailed", isVisible: hasEvent("ProvisioningFailed", "fire"), grace: 15 * time.Second},
@@ -231,6 +231,21 @@ func progressDeadlineExceeded(s *faultTest) bool {
 		}
 	}
 	return false
+}
+
+// bindPod schedules a pod to a node, whatever it requests.
+func bindPod(s *faultTest) {
+	pods := s.pods()
+	for deadline := time.Now().Add(30 * time.Second); len(pods) == 0; pods = s.pods() {
+		if time.Now().After(deadline) {
+			s.Fatal("no pod was created")
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	binding := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": %q}, "target": {"apiVersion": "v1", "kind": "Node", "name": "node1"}}`, pods[0].Name)
+	if _, err := tryKubectl(binding, "create", "--raw", "/api/v1/namespaces/"+s.ns+"/pods/"+pods[0].Name+"/binding", "-f", "-"); err != nil {
+		s.Fatal(err)
+	}
 }
 
 func taintNodes(s *faultTest) {

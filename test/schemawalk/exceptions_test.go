@@ -15,6 +15,7 @@ var skippedLeaves = []exception{
 var rejectedLeaves = []exception{
 	{`probes\.[a-z]+\.grpc\.mode$`, "new in Kubernetes 1.37; the API server of this run does not have it"},
 	{`probes\.[a-z]+\.httpGet\.protocol$`, "new in Kubernetes 1.37; the API server of this run does not have it"},
+	{`probes\.[a-z]+\.(httpGet|tcpSocket)\.host$`, "the node would send the probe anywhere in its network; the schema rejects it"},
 	{`probes\.readiness\.terminationGracePeriodSeconds$`, "Kubernetes rejects it in a readiness probe"},
 	{`stateful\.update\.(maxSurge|maxUnavailable)$`, "pods with volumes are replaced one at a time; the schema rejects it"},
 	{`deployment\.env\[\]\.valueFrom\.fileKeyRef\.`, "needs a volume of the pod, and CloudManager has no field for volumes"},
