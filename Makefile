@@ -134,6 +134,10 @@ test-e2e: images build dist ## Run the tests of the test cluster and the end-to-
 	cd test/cluster && FORMAT=standard-verbose $(GO_TEST) ./... -count=1 -p 1 -parallel 8 -timeout 20m
 	FORMAT=standard-verbose $(GO_TEST) ./test/e2e -count=1 -timeout 20m
 
+.PHONY: fuzz
+fuzz: ## Fuzz the connections to database servers: make fuzz TIME=10m
+	go test -timeout 0 -run '^$$' -fuzz FuzzServer -fuzztime $(or $(TIME),10m) ./internal/database
+
 # Fault injection: make faults (all plans), make faults PLANS=200 SEED=7 (a sample), make faults REPLAY=<line>
 # (one plan), make faults KINDS=crash,travel (some kinds), make faults STEPS=data- (some steps).
 PLANS ?=
@@ -181,6 +185,7 @@ test-db: images build dist ## Test password rotation, full disks, crashes, data 
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/datamatrix -run TestDatabases -all
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/database
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/e2e -run 'TestDatabase|TestJourneys/DatabasePage'
+	go test -count=1 -v -timeout 20m ./test/e2e -run 'TestDatabase$$' -mariadb=10.11
 	$(FAULTS_TEST) ./test/faults -run TestPlans -plans=0 -seed=$(SEED) -steps=database- -workers=$(WORKERS)
 
 .PHONY: database-report

@@ -153,6 +153,12 @@ type CloudManagerDatabase struct {
 	// rotation specifies when generated passwords are rotated.
 	// +optional
 	Rotation DatabaseRotation `json:"rotation,omitzero"`
+
+	// requireTLS rejects unencrypted connections to the server. Clients find the
+	// certificate authority in key ca.crt of the binding Secret. Changing it
+	// restarts the server. Default false: the server accepts both.
+	// +optional
+	RequireTLS bool `json:"requireTLS,omitempty"`
 }
 
 // CloudManagerStatefulSet configures the StatefulSet and the Service of the

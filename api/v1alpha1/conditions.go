@@ -57,6 +57,10 @@ const (
 	ReasonDatabaseConnectionsExhausted = "DatabaseConnectionsExhausted"
 	// ReasonDatabaseUnresponsive is set when a database runs and does not respond.
 	ReasonDatabaseUnresponsive = "DatabaseUnresponsive"
+	// ReasonDatabaseCertificateInvalid is set when a server does not prove that it is the server of the database.
+	ReasonDatabaseCertificateInvalid = "DatabaseCertificateInvalid"
+	// ReasonDatabaseProtocolViolation is set when a server does not behave like MariaDB.
+	ReasonDatabaseProtocolViolation = "DatabaseProtocolViolation"
 	// ReasonDatabaseAccessDenied is set when a database rejects a login or statement of the operator.
 	ReasonDatabaseAccessDenied = "DatabaseAccessDenied"
 	// ReasonVersionMismatch is set when a database server has another version than the spec.

@@ -64,6 +64,12 @@ type DatabaseComponent struct {
 	// +optional
 	PasswordSecretRef *SecretKeyReference `json:"passwordSecretRef,omitempty"`
 
+	// requireTLS rejects unencrypted connections to the server. Clients find the
+	// certificate authority in key ca.crt of the binding Secret. Changing it
+	// restarts the server. Default false: the server accepts both.
+	// +optional
+	RequireTLS bool `json:"requireTLS,omitempty"`
+
 	// config is a configuration file that the server reads in addition to its own,
 	// for example "[server]\nmax_connections = 300". Changing it restarts the
 	// server.

@@ -53,6 +53,6 @@ func databaseComponent(db appsapi.CloudManagerDatabase) *appsapi.DatabaseCompone
 		Storage: appsapi.DatabaseStorage{
 			ClassName: db.StatefulSet.Storage.Class, AccessMode: db.StatefulSet.Storage.AccessModes, Size: db.StatefulSet.Storage.Size,
 		},
-		RootPasswordSecretRef: db.RootPasswordSecretRef, Rotation: db.Rotation,
+		RootPasswordSecretRef: db.RootPasswordSecretRef, Rotation: db.Rotation, RequireTLS: db.RequireTLS,
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/fieldmanager"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
+	"github.com/holdfast-dev/holdfast/internal/servercert"
 )
 
 // createOnly is the resourceVersion of an apply that must create the object: no live object has
@@ -57,6 +58,8 @@ type Result struct {
 
 // Applier writes children.
 type Applier struct {
+	// Certificates issues certificates for database servers.
+	Certificates *servercert.Issuer
 	// MaxBackoff is the maximum delay between retries of rejected writes.
 	MaxBackoff time.Duration
 

@@ -100,6 +100,11 @@ func (a *Applier) fillCredentials(ctx context.Context, owner desired.Owner, c de
 			secret.Data[mariadb.HashKey(credential.Key)] = []byte(mariadb.Hash(string(secret.Data[credential.Key])))
 		}
 	}
+	if c.Data.ServerName != "" {
+		if _, err := a.Certificates.Renew(ctx, secret.Data, c.Data.ServerName); err != nil {
+			return err
+		}
+	}
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, owner.Keys.CredentialKeys, c.Data.RequiredKeys())
 	if c.Database != nil && c.Database.Rotation.RequestedAt != "" && secret.UID == "" {
 		// New passwords need no rotation.

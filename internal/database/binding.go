@@ -27,10 +27,10 @@ const bindingType = corev1.SecretType("servicebinding.io/mysql")
 const bindingPassword = "password"
 
 // bindingData returns the connection details for clients.
-func (d Database) bindingData(password string) map[string][]byte {
+func (d Database) bindingData(password string, ca []byte) map[string][]byte {
 	port := strconv.Itoa(mariadb.Port)
 	uri := url.URL{Scheme: "mysql", User: url.UserPassword(d.Schema, password), Host: net.JoinHostPort(d.Host, port), Path: "/" + d.Schema}
-	out := map[string][]byte{}
+	out := map[string][]byte{mariadb.KeyCA: ca}
 	for k, v := range map[string]string{
 		"type": "mysql", "provider": "mariadb", "host": d.Host, "port": port,
 		"username": d.Schema, bindingPassword: password, "database": d.Schema, "uri": uri.String(),
@@ -46,23 +46,31 @@ const passwordInvalid = "\x00"
 // bindingState is the password in the binding Secret and its resourceVersion.
 type bindingState struct{ password, version string }
 
-// readBinding reads the binding.
-func (r *Reconciler) readBinding(ctx context.Context, d Database) (bindingState, error) {
-	var live corev1.Secret
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Binding}, &live)
+// getBinding returns the binding, or nil.
+func (r *Reconciler) getBinding(ctx context.Context, d Database) (*corev1.Secret, error) {
+	live := &corev1.Secret{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Binding}, live)
 	if apierrors.IsNotFound(err) {
-		return bindingState{password: passwordInvalid}, nil
+		return nil, nil
 	}
 	if err != nil {
-		return bindingState{}, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Binding, err)
+		return nil, fmt.Errorf("get Secret %s/%s: %w", d.Namespace, d.Binding, err)
 	}
-	if live.Type != bindingType || !d.ownsBinding(r.Keys, &live) {
+	return live, nil
+}
+
+// bindingState compares the binding with the stored certificate authority.
+func (r *Reconciler) bindingState(ctx context.Context, d Database, live *corev1.Secret, ca []byte) (bindingState, error) {
+	if live == nil {
+		return bindingState{password: passwordInvalid}, nil
+	}
+	if live.Type != bindingType || !d.ownsBinding(r.Keys, live) {
 		return bindingState{}, &ConditionError{Reason: appsapi.ReasonBindingConflict, Message: fmt.Sprintf(
 			"Binding Secret %s/%s exists and is not managed by Holdfast (type %s). Delete it if it is not needed",
 			d.Namespace, d.Binding, live.Type)}
 	}
 	password := string(live.Data[bindingPassword])
-	for key, value := range d.bindingData(password) { // other clients may have added keys
+	for key, value := range d.bindingData(password, ca) { // other clients may have added keys
 		if !bytes.Equal(live.Data[key], value) {
 			return bindingState{password: passwordInvalid}, nil
 		}
@@ -102,7 +110,7 @@ func (d Database) ownsBinding(keys *appsapi.Keys, live *corev1.Secret) bool {
 }
 
 // applyBinding writes the binding and returns its resourceVersion.
-func (r *Reconciler) applyBinding(ctx context.Context, d Database, password string) (version string, err error) {
+func (r *Reconciler) applyBinding(ctx context.Context, d Database, password string, ca []byte) (version string, err error) {
 	exists, err := r.ownerExists(ctx, d)
 	if err != nil {
 		return "", err
@@ -111,7 +119,7 @@ func (r *Reconciler) applyBinding(ctx context.Context, d Database, password stri
 		return "", fmt.Errorf("%s %s/%s is being recreated", *d.Owner.Kind, d.Namespace, *d.Owner.Name)
 	}
 	secret := corev1ac.Secret(d.Binding, d.Namespace).WithLabels(d.Labels).WithOwnerReferences(d.Owner).
-		WithType(bindingType).WithData(d.bindingData(password))
+		WithType(bindingType).WithData(d.bindingData(password, ca))
 	if err := r.Writer.Apply(ctx, secret, client.FieldOwner(r.Keys.FieldManager), client.ForceOwnership); err != nil {
 		return "", fmt.Errorf("apply Secret %s/%s: %w", d.Namespace, d.Binding, err)
 	}

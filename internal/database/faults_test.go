@@ -76,9 +76,9 @@ func TestBindingEditedByOthers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "bound")
 	h.reconcile()
-	h.editSecret(h.db.Binding, func(data map[string][]byte) { data["ca.crt"] = []byte("theirs") })
+	h.editSecret(h.db.Binding, func(data map[string][]byte) { data["sslmode"] = []byte("theirs") })
 	h.reconcile()
-	if h.secretData(h.db.Binding)["ca.crt"] != "theirs" {
+	if h.secretData(h.db.Binding)["sslmode"] != "theirs" {
 		t.Error("a key of another client is gone")
 	}
 	var binding corev1.Secret
@@ -145,7 +145,7 @@ func TestAccountRejectedDespiteCorrectPassword(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, newClient(t), "11.8", "shut")
 	h.reconcile()
-	h.execAsRoot("ALTER USER 'shop'@'%' REQUIRE SSL")
+	h.execAsRoot("ALTER USER 'shop'@'%' REQUIRE X509")
 	_, err := h.reconciler(nil).Reconcile(t.Context(), h.db)
 	if err == nil || !strings.Contains(err.Error(), "rejects account shop although its password is correct") {
 		t.Errorf("got %v", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
 	"github.com/holdfast-dev/holdfast/internal/rotation"
+	"github.com/holdfast-dev/holdfast/internal/servercert"
 	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/mariadbd"
 )
@@ -31,10 +32,11 @@ const ns = "default"
 // any time.
 type harness struct {
 	*testing.T
-	client client.Client
-	server *mariadbd.Server
-	db     Database
-	clock  clock.PassiveClock
+	client       client.Client
+	certificates *servercert.Issuer
+	server       *mariadbd.Server
+	db           Database
+	clock        clock.PassiveClock
 }
 
 func newHarness(t *testing.T, c client.Client, version, name string) *harness {
@@ -48,14 +50,17 @@ func newHarness(t *testing.T, c client.Client, version, name string) *harness {
 func newStoppedHarness(t *testing.T, c client.Client, version, name string) *harness {
 	t.Helper()
 	h := &harness{T: t, client: c, server: mariadbd.New(t, version), clock: clock.RealClock{}}
-	h.must(c.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name + "-auth"},
-		Data:       map[string][]byte{mariadb.KeyRootPassword: []byte(h.server.RootPassword), mariadb.KeyPassword: []byte("the first one")},
-	}))
+	h.certificates = servercert.NewIssuer(appsapi.DefaultKeys, ns, c, c, h.clock)
+	serverName := name + "-headless.default.svc"
+	data := map[string][]byte{mariadb.KeyRootPassword: []byte(h.server.RootPassword), mariadb.KeyPassword: []byte("the first one")}
+	_, err := h.certificates.Renew(t.Context(), data, serverName)
+	h.must(err)
+	h.server.UseCertificate(data[mariadb.KeyCertificate], data[mariadb.KeyPrivateKey])
+	h.must(c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name + "-auth"}, Data: data}))
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	h.must(c.Create(t.Context(), owner))
 	h.db = Database{
-		Namespace: ns, Address: h.server.Address, Host: name + ".default.svc", Secret: name + "-auth", Binding: name + "-binding",
+		Namespace: ns, Address: h.server.Address, Host: name + ".default.svc", ServerName: serverName, Secret: name + "-auth", Binding: name + "-binding",
 		Labels: map[string]string{appsapi.LabelManagedBy: appsapi.ManagedBy}, Schema: "shop",
 		Owner: metav1ac.OwnerReference().WithAPIVersion("v1").WithKind("ConfigMap").WithName(name).WithUID(owner.UID),
 	}
@@ -70,7 +75,7 @@ func (h *harness) must(err error) {
 }
 
 func (h *harness) reconciler(afterStep func(rotation.Step)) *Reconciler {
-	return &Reconciler{Keys: appsapi.DefaultKeys, Reader: h.client, Writer: h.client, Clock: h.clock, afterStep: afterStep}
+	return &Reconciler{Keys: appsapi.DefaultKeys, Reader: h.client, Writer: h.client, Clock: h.clock, Certificates: h.certificates, afterStep: afterStep}
 }
 
 // reconcile reconciles without a crash.

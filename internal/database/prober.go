@@ -25,6 +25,8 @@ const (
 	probeTimeout        = 30 * time.Second
 	MaxConcurrentProbes = 64
 	pingInterval        = time.Minute
+	// certificateRetry is shorter than the time in which Kubernetes updates files of Secrets in pods.
+	certificateRetry = 30 * time.Second
 	// ProbeGracePeriod is how long a probe may take before the status mentions it. After a restart
 	// the operator probes every database, which must not look like progress.
 	ProbeGracePeriod = time.Second
@@ -165,6 +167,9 @@ func (p *Prober) runProbe(id ID, v *Probe, key ProbeKey, db Database) {
 		v.NextAt = now.Add(probeInterval + rand.N(probeInterval/5))
 		if next := state.NextRotation; next.After(now) && next.Before(v.NextAt) {
 			v.NextAt = next
+		}
+		if state.CertificateOutdated {
+			v.NextAt = now.Add(certificateRetry)
 		}
 		p.schedulePing(id, v.sequence, db, state)
 	}

@@ -3,11 +3,13 @@ package database
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/utils/clock"
@@ -20,6 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 	"github.com/holdfast-dev/holdfast/internal/password"
 	"github.com/holdfast-dev/holdfast/internal/rotation"
+	"github.com/holdfast-dev/holdfast/internal/servercert"
 )
 
 // Database is a database and its desired accounts.
@@ -32,6 +35,8 @@ type Database struct {
 	// Labels and Owner are those of the binding.
 	Labels map[string]string
 	Owner  *metav1ac.OwnerReferenceApplyConfiguration
+	// ServerName is the name in the certificate of the server.
+	ServerName string
 	// Schema is also the name of the account.
 	Schema string
 	// RootCredential and UserCredential are the sources of declared passwords. Value and SecretRef
@@ -72,8 +77,11 @@ type State struct {
 	NextRotation time.Time
 	// BindingVersion is the resourceVersion of the binding Secret.
 	BindingVersion string
-	// password is the password of the account.
+	// CertificateOutdated is set while the server does not use its current certificate.
+	CertificateOutdated bool
+	// password is the password of the account, and tls verifies the server.
 	password string
+	tls      *tls.Config
 }
 
 // Reconciler reconciles the accounts of databases.
@@ -83,6 +91,8 @@ type Reconciler struct {
 	Reader client.Reader
 	Writer client.Client
 	Clock  clock.PassiveClock
+	// Certificates issues the certificates of servers.
+	Certificates *servercert.Issuer
 	// afterStep is called after every step; tests simulate crashes there.
 	afterStep func(rotation.Step)
 }
@@ -124,7 +134,8 @@ func (r *Reconciler) stepDone(step rotation.Step) {
 // Ping checks that the application account can still log in. It costs one login and no request to
 // the API server.
 func (r *Reconciler) Ping(ctx context.Context, d Database, state State) error {
-	l := session.Login{Address: (&server{address: d.Address}).hostPort(mariadb.Port), User: d.Schema, Password: state.password, Schema: d.Schema}
+	srv := &server{address: d.Address, tls: state.tls}
+	l := srv.login(mariadb.Port, d.Schema, state.password, d.Schema)
 	accepted, err := l.CanLogIn(ctx)
 	if err == nil && !accepted {
 		return fmt.Errorf("the database on %s no longer accepts the login of account %s", d.Host, d.Schema)
@@ -138,25 +149,28 @@ func (r *Reconciler) runStep(ctx context.Context, d Database) (State, rotation.S
 	if err != nil {
 		return State{}, "", err
 	}
-	srv := &server{address: d.Address}
+	renewed, err := r.Certificates.Renew(ctx, s.Data, d.ServerName)
+	if err != nil {
+		return State{}, "", err
+	}
+	if renewed {
+		return State{}, rotation.StorePending, r.writeSecret(ctx, s)
+	}
+	certificate := servercert.FromSecret(s.Data)
+	srv, err := newServer(d, certificate)
+	if err != nil {
+		return State{}, "", err
+	}
 	root, user, err := r.loadAccounts(ctx, d, s, binding, srv)
 	if err != nil {
 		return State{}, "", err
 	}
-	state := State{Rotating: user.Pending != "" || root.Pending != "", ConnectionsExhausted: srv.connectionsExhausted, AccountLimited: srv.accountLimited, BindingVersion: user.bindingVersion, password: user.Password}
+	state := State{Rotating: user.Pending != "" || root.Pending != "", ConnectionsExhausted: srv.connectionsExhausted, AccountLimited: srv.accountLimited, BindingVersion: user.bindingVersion, password: user.Password, tls: srv.tls}
 	if e := d.Rotation.EveryDays; e != nil && (root.Declared == "" || user.Declared == "") {
 		state.NextRotation = s.lastRotation().AddDate(0, 0, int(*e))
 	}
-	switch {
-	case root.Password == "" && root.Pending == "":
-		lost := ownership.NewLostCredential(desired.Owner{Namespace: d.Namespace}, d.Secret, root.key)
-		return state, "", &ConditionError{Reason: appsapi.ReasonCredentialsLost, Message: lost.Message}
-	case !root.PasswordAccepted && !root.PendingAccepted:
-		// A reset must use the password that is stored now.
-		if err := r.updateHashes(ctx, s); err != nil {
-			return state, "", err
-		}
-		return state, "", lockedOutError(r.Keys, d)
+	if err := r.checkRootLogin(ctx, d, s, root); err != nil {
+		return state, "", err
 	}
 	if repaired, err := r.repairStored(ctx, s, srv, user); repaired || err != nil {
 		return state, rotation.StorePending, err
@@ -167,6 +181,9 @@ func (r *Reconciler) runStep(ctx context.Context, d Database) (State, rotation.S
 	}
 	defer conn.Close()
 	if state.Version, err = conn.Version(ctx); err != nil {
+		return state, "", err
+	}
+	if state.CertificateOutdated, err = updateCertificate(ctx, conn, state.Version, certificate); err != nil {
 		return state, "", err
 	}
 	user.SinglePassword, root.SinglePassword = !state.Version.SupportsTwoPasswords(), !state.Version.SupportsTwoPasswords()
@@ -185,6 +202,19 @@ func (r *Reconciler) runStep(ctx context.Context, d Database) (State, rotation.S
 		return state, rotation.StorePending, r.storePending(ctx, d, s, due)
 	}
 	return state, rotation.Done, r.updateHashes(ctx, s)
+}
+
+// checkRootLogin returns an error if no stored password of root is accepted.
+func (r *Reconciler) checkRootLogin(ctx context.Context, d Database, s passwordSecret, root *account) error {
+	switch {
+	case root.Password == "" && root.Pending == "":
+		lost := ownership.NewLostCredential(desired.Owner{Namespace: d.Namespace}, d.Secret, root.key)
+		return &ConditionError{Reason: appsapi.ReasonCredentialsLost, Message: lost.Message}
+	case !root.PasswordAccepted && !root.PendingAccepted:
+		// A reset must use the password that is stored now.
+		return cmp.Or(r.updateHashes(ctx, s), lockedOutError(r.Keys, d))
+	}
+	return nil
 }
 
 // advanceAccount executes the steps of an account until the Secret must be read again. Clients are
@@ -257,13 +287,17 @@ func (r *Reconciler) storePending(ctx context.Context, d Database, s passwordSec
 // readSecrets reads the passwords and the binding, in parallel because clients are waiting.
 func (r *Reconciler) readSecrets(ctx context.Context, d Database) (s passwordSecret, binding bindingState, err error) {
 	var group errgroup.Group
+	var live *corev1.Secret
 	group.Go(func() error {
 		var err error
-		binding, err = r.readBinding(ctx, d)
+		live, err = r.getBinding(ctx, d)
 		return err
 	})
 	s, err = r.readPasswords(ctx, d)
-	err = cmp.Or(err, group.Wait())
+	if err = cmp.Or(err, group.Wait()); err != nil {
+		return s, binding, err
+	}
+	binding, err = r.bindingState(ctx, d, live, s.Data[mariadb.KeyCA])
 	return s, binding, err
 }
 
@@ -290,7 +324,7 @@ func (r *Reconciler) execute(ctx context.Context, d Database, s passwordSecret, 
 		return r.acceptOne(ctx, d, conn, a)
 	case rotation.UpdateBinding:
 		var err error
-		a.bindingVersion, err = r.applyBinding(ctx, d, a.Target())
+		a.bindingVersion, err = r.applyBinding(ctx, d, a.Target(), s.Data[mariadb.KeyCA])
 		return err
 	case rotation.Done, rotation.AwaitConsumers, rotation.StorePending:
 	}

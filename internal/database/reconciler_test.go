@@ -137,7 +137,8 @@ func TestCreatesAccountAndBinding(t *testing.T) {
 	}
 	binding := h.secretData(h.db.Binding)
 	want := map[string]string{
-		"type": "mysql", "provider": "mariadb", "host": "made.default.svc", "port": "3306", "username": "shop", "database": "shop",
+		"ca.crt": h.secretData(h.db.Secret)[mariadb.KeyCA],
+		"type":   "mysql", "provider": "mariadb", "host": "made.default.svc", "port": "3306", "username": "shop", "database": "shop",
 		"password": "the first one", "uri": "mysql://shop:the%20first%20one@made.default.svc:3306/shop",
 	}
 	if !maps.Equal(binding, want) {
@@ -224,7 +225,7 @@ func TestReconcileRequestBudget(t *testing.T) {
 	expectRequests := func(what string, reads, writes int) {
 		t.Helper()
 		c := &countingClient{Client: h.client}
-		_, err := (&Reconciler{Keys: appsapi.DefaultKeys, Reader: c, Writer: c, Clock: h.clock}).Reconcile(t.Context(), h.db)
+		_, err := (&Reconciler{Keys: appsapi.DefaultKeys, Reader: c, Writer: c, Clock: h.clock, Certificates: h.certificates}).Reconcile(t.Context(), h.db)
 		h.must(err)
 		if got := int(c.reads.Load()); got != reads || c.writes != writes {
 			t.Errorf("%s took %d reads and %d writes, want %d and %d", what, got, c.writes, reads, writes)
@@ -265,6 +266,6 @@ func TestReconcileReadsInParallel(t *testing.T) {
 	m.both.Add(2)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	_, err := (&Reconciler{Keys: appsapi.DefaultKeys, Reader: m, Writer: h.client, Clock: h.clock}).Reconcile(ctx, h.db)
+	_, err := (&Reconciler{Keys: appsapi.DefaultKeys, Reader: m, Writer: h.client, Clock: h.clock, Certificates: h.certificates}).Reconcile(ctx, h.db)
 	h.must(err)
 }

@@ -2,22 +2,36 @@ package database
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"strconv"
 
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 	"github.com/holdfast-dev/holdfast/internal/mariadb/session"
+	"github.com/holdfast-dev/holdfast/internal/servercert"
 )
 
 // server is the server of a database, as observed by logging in.
 type server struct {
 	address string
+	// tls verifies the server.
+	tls *tls.Config
 	// connectionsExhausted means that a login failed because all connections are used,
 	// accountLimited because of a limit of the account.
 	connectionsExhausted, accountLimited bool
 }
 
+// newServer returns the server of a database with this certificate.
+func newServer(d Database, certificate servercert.Certificate) (*server, error) {
+	config, err := certificate.ClientConfig(d.ServerName)
+	return &server{address: d.Address, tls: config}, err
+}
+
 func (s *server) hostPort(port int) string { return net.JoinHostPort(s.address, strconv.Itoa(port)) }
+
+func (s *server) login(port int, user, password, schema string) session.Login {
+	return session.Login{Address: s.hostPort(port), User: user, Password: password, Schema: schema, TLS: s.tls}
+}
 
 // accepts reports whether an account can log in with a password. If all connections are used, it
 // uses the admin port.
@@ -25,7 +39,7 @@ func (s *server) accepts(ctx context.Context, user, password, schema string) (bo
 	if password == "" {
 		return false, nil
 	}
-	l := session.Login{Address: s.hostPort(mariadb.Port), User: user, Password: password, Schema: schema}
+	l := s.login(mariadb.Port, user, password, schema)
 	ok, err := l.CanLogIn(ctx)
 	if session.ErrorKindOf(err) == session.TooManyConnections {
 		s.connectionsExhausted = true
@@ -46,7 +60,7 @@ func (s *server) openAsRoot(ctx context.Context, passwords ...string) (*session.
 		if password == "" {
 			continue
 		}
-		l := session.Login{Address: s.hostPort(mariadb.Port), User: session.Root, Password: password}
+		l := s.login(mariadb.Port, session.Root, password, "")
 		conn, err := l.Open(ctx)
 		if session.ErrorKindOf(err) == session.TooManyConnections {
 			l.Address = s.hostPort(mariadb.AdminPort)
@@ -60,4 +74,13 @@ func (s *server) openAsRoot(ctx context.Context, passwords ...string) (*session.
 		}
 	}
 	return nil, last
+}
+
+// updateCertificate makes the server load its certificate again if it does not use the current one. Kubernetes may not have
+// updated the file yet, so the next probe checks it again.
+func updateCertificate(ctx context.Context, conn *session.Session, v mariadb.Version, current servercert.Certificate) (outdated bool, err error) {
+	if current.IsServedBy(conn.ServerCertificate()) || !v.ReloadsCertificates() {
+		return false, nil
+	}
+	return true, conn.ReloadCertificate(ctx)
 }

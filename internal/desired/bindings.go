@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
 
 // bindingEnv returns the environment variables with the addresses of bound components.
@@ -37,9 +38,11 @@ func (rc renderContext) bindingEnv(c ExpandedComponent) []corev1.EnvVar {
 // bindingSecretEnv returns the variables whose values come from the binding Secret.
 func bindingSecretEnv(b appsapi.Binding, secret string) []corev1.EnvVar {
 	var out []corev1.EnvVar
-	for _, key := range []string{"username", "password", "database", "uri"} {
-		from := &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key}
-		out = append(out, corev1.EnvVar{Name: envPrefix(b) + "_" + strings.ToUpper(key), ValueFrom: &corev1.EnvVarSource{SecretKeyRef: from}})
+	for _, v := range []struct{ suffix, key string }{
+		{"USERNAME", "username"}, {"PASSWORD", "password"}, {"DATABASE", "database"}, {"URI", "uri"}, {"CA_CERT", mariadb.KeyCA},
+	} {
+		from := &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: v.key}
+		out = append(out, corev1.EnvVar{Name: envPrefix(b) + "_" + v.suffix, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: from}})
 	}
 	return out
 }

@@ -27,6 +27,9 @@ type StatefulData struct {
 	Credentials []Credential
 	// Secret is the name of the Secret with the credentials.
 	Secret string
+	// ServerName is the name in the certificate of a database server, which does not change when the component is
+	// renamed; "" for other components.
+	ServerName string
 	// Replicas is the desired number of pods; nil leaves the number unchanged.
 	Replicas *int32
 	// OrphanedReplicas is the number of pods without a StatefulSet.
@@ -71,6 +74,9 @@ func (d *StatefulData) RequiredKeys() string {
 		if c.File != "" {
 			keys = append(keys, mariadb.HashKey(c.Key))
 		}
+	}
+	if d.ServerName != "" {
+		keys = append(keys, mariadb.KeyCertificate, mariadb.KeyPrivateKey, mariadb.KeyCA)
 	}
 	return strings.Join(keys, ",")
 }

@@ -34,6 +34,7 @@ type Database struct {
 
 func (rc renderContext) buildDatabase(c ExpandedComponent, d *Component) {
 	host, _ := rc.address(c)
+	d.Data.ServerName = d.Workload.Name + headlessSuffix + "." + rc.Namespace + ".svc"
 	d.Database = &Database{DatabaseComponent: *c.Database, BindingSecret: d.Workload.Name + bindingSuffix, Host: host}
 	if has, claim := recordedSchema(rc.dataLocations[c.Name].retained); has != "" && has != c.Database.Database {
 		d.Database.SchemaConflict = fmt.Sprintf("%s contains schema %q, but database is %q: "+
@@ -151,11 +152,16 @@ func BindingLabels(owner Owner, c Component) map[string]string {
 	return childLabels(owner, ExpandedComponent{Component: appsapi.Component{Name: c.Name, Database: &appsapi.DatabaseComponent{}}})
 }
 
-// mountCredentials mounts the credentials as files. Later changes do not affect running pods: a server reads the
-// files only once.
-func mountCredentials(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, credentials []Credential, set string) {
+// mountCredentials mounts the credentials as files. Kubernetes updates the files in running pods. A server reads
+// passwords only at its first start, and its certificate when the operator asks it to.
+func mountCredentials(pod *corev1ac.PodSpecApplyConfiguration, main *corev1ac.ContainerApplyConfiguration, c ExpandedComponent, set string) {
 	secret := corev1ac.SecretVolumeSource().WithSecretName(set + authSuffix).WithDefaultMode(credentialsMode)
-	for _, p := range credentials {
+	if c.Database != nil {
+		for _, key := range []string{mariadb.KeyCertificate, mariadb.KeyPrivateKey} {
+			secret.WithItems(corev1ac.KeyToPath().WithKey(key).WithPath(key))
+		}
+	}
+	for _, p := range c.Credentials {
 		if p.File == "" {
 			continue
 		}

@@ -84,6 +84,11 @@ func serverArgs(db *appsapi.DatabaseComponent) []string {
 		"--skip-name-resolve", "--host-cache-size=0",
 		// Writes committed transactions to disk.
 		"--innodb-flush-log-at-trx-commit=1",
+		"--ssl-cert=" + credentialPath(mariadb.KeyCertificate), "--ssl-key=" + credentialPath(mariadb.KeyPrivateKey),
+		"--loose-tls-version=TLSv1.2,TLSv1.3", // since 10.4
+	}
+	if db.RequireTLS {
+		args = append(args, "--require-secure-transport=ON")
 	}
 	limit, limited := db.Resources.Limits[corev1.ResourceMemory]
 	if limited && !strings.Contains(strings.ReplaceAll(db.Config, "-", "_"), "innodb_buffer_pool_size") {

@@ -53,7 +53,7 @@ func podTemplate(rc renderContext, component ExpandedComponent, workload, name s
 	var storage []string
 	if component.Stateful != nil {
 		storage = mountStorage(spec, main, component.Stateful)
-		mountCredentials(spec, main, component.Credentials, rc.childrenName(component))
+		mountCredentials(spec, main, component, rc.childrenName(component))
 	}
 	mountVolumes(spec, main, c.Volumes)
 	mountFiles(spec, main, rc.childrenName(component), c.Config)

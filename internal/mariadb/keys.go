@@ -4,6 +4,9 @@ package mariadb
 const (
 	KeyRootPassword = "root-password"
 	KeyPassword     = "password"
+	KeyCertificate  = "tls.crt"
+	KeyPrivateKey   = "tls.key"
+	KeyCA           = "ca.crt"
 )
 
 // HashKey is the key of the hash of a password, for pods that must not read the password.

@@ -37,7 +37,7 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]bool{"10.3.39": false, "10.4.0": true, "10.11": true, "11.8": true} {
-		if v, _ := mariadb.ParseVersion(text); v.SupportsTwoPasswords() != want {
+		if v, _ := mariadb.ParseVersion(text); v.SupportsTwoPasswords() != want || v.ReloadsCertificates() != want {
 			t.Errorf("%s supports two passwords: %v, want %v", text, v.SupportsTwoPasswords(), want)
 		}
 	}

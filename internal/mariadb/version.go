@@ -62,3 +62,6 @@ func (v Version) Series() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor)
 
 // SupportsTwoPasswords reports whether an account can have two passwords.
 func (v Version) SupportsTwoPasswords() bool { return v.Major > 10 || v.Major == 10 && v.Minor >= 4 }
+
+// ReloadsCertificates reports whether a running server can load another certificate.
+func (v Version) ReloadsCertificates() bool { return v.SupportsTwoPasswords() } // both since 10.4

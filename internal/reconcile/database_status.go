@@ -180,7 +180,7 @@ func readyServerPod(c desired.Component, pods []*corev1.Pod) *corev1.Pod {
 func databaseFor(owner desired.Owner, c desired.Component, set *appsv1.StatefulSet, server *corev1.Pod) database.Database {
 	d := database.Database{
 		Namespace: owner.Namespace, Address: server.Status.PodIP, Host: c.Database.Host,
-		Secret: c.Data.Secret, Binding: c.Database.BindingSecret, Labels: desired.BindingLabels(owner, c),
+		ServerName: c.Data.ServerName, Secret: c.Data.Secret, Binding: c.Database.BindingSecret, Labels: desired.BindingLabels(owner, c),
 		// The binding is deleted together with this StatefulSet.
 		Owner: metav1ac.OwnerReference().WithAPIVersion(appsv1.SchemeGroupVersion.String()).WithKind("StatefulSet").
 			WithName(set.Name).WithUID(set.UID),
@@ -241,6 +241,14 @@ func probeHealth(c desired.Component, probe database.Probe, lagging string) heal
 	case session.Unreachable:
 		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseUnresponsive, Message: name +
 			" accepts connections but does not respond: check its log, and check that NetworkPolicies allow traffic from the operator"}
+	case session.UntrustedServer:
+		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseCertificateInvalid, Message: fmt.Sprintf(
+			"%s has no valid TLS certificate, so the operator sent no password: %v. Check that no option in config disables TLS, then restart the server",
+			name, probe.Err)}
+	case session.ProtocolViolation:
+		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseProtocolViolation, Message: fmt.Sprintf(
+			"%s does not behave like a MariaDB server, so the operator disconnected: %v. Check that image %s is a MariaDB image from a trusted source",
+			name, probe.Err, c.Database.Image)}
 	case session.AccessDenied, session.StatementRejected:
 		return health.Result{Status: health.Degraded, Reason: appsapi.ReasonDatabaseAccessDenied, Message: fmt.Sprintf(
 			"%s rejects a login or statement of the operator: %v", name, probe.Err)}

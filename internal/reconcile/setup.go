@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/managercache"
 	"github.com/holdfast-dev/holdfast/internal/reconcile/execute"
+	"github.com/holdfast-dev/holdfast/internal/servercert"
 )
 
 const (
@@ -67,8 +68,10 @@ func Setup(mgr ctrl.Manager, kind Kind, o Options) error {
 	}
 	applier := apply.New(cache, mgr.GetAPIReader(), mgr.GetClient(), clock.RealClock{})
 	applier.MaxBackoff = o.MaxBackoff
+	certificates := servercert.NewIssuer(kind.Keys, o.Namespace, mgr.GetAPIReader(), mgr.GetClient(), clock.RealClock{})
+	applier.Certificates = certificates
 	configRefs := configrefs.New(kind.Keys, mgr.GetClient(), mgr.GetAPIReader(), configrefs.NewHMACKey(kind.Keys, o.Namespace, mgr.GetAPIReader(), mgr.GetClient()))
-	prober, probeSource := newProbeSource(mgr, kind)
+	prober, probeSource := newProbeSource(mgr, kind, certificates)
 	optionalKinds := managercache.OptionalKinds{}
 	r := newReconciler(kind, mgr.GetClient(), o, &execute.Executor{
 		Kind: kind.Kind, ChildKinds: childKinds, Cache: cache, APIReader: mgr.GetAPIReader(), Writer: applier, Clock: clock.RealClock{}, OwnWrites: execute.NewOwnWrites(),
@@ -138,9 +141,12 @@ func controllerOptions(o Options, limiter *backoff) controller.Options {
 
 // newProbeSource returns a prober of database servers, and a source that requeues the applications
 // whose databases have a new result.
-func newProbeSource(mgr ctrl.Manager, kind Kind) (*database.Prober, source.Source) {
+func newProbeSource(mgr ctrl.Manager, kind Kind, certificates *servercert.Issuer) (*database.Prober, source.Source) {
 	results := make(chan event.GenericEvent, database.MaxConcurrentProbes)
-	prober := database.NewProber(&database.Reconciler{Keys: kind.Keys, Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Clock: clock.RealClock{}}, clock.RealClock{},
+	databaseReconciler := &database.Reconciler{
+		Keys: kind.Keys, Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Clock: clock.RealClock{}, Certificates: certificates,
+	}
+	prober := database.NewProber(databaseReconciler, clock.RealClock{},
 		func(ctx context.Context, app types.NamespacedName) {
 			obj := kind.New()
 			obj.SetNamespace(app.Namespace)

@@ -39,18 +39,13 @@ func TestHangingDatabasesDoNotSlowOthers(t *testing.T) {
 	}
 	s := harness.New(t, allPodsRun, operator.Options{NoRace: true})
 	w := s.NewWorld(t)
-	for i := range healthyApps {
-		w.Expect(w.Create(w.Context(), newHealthyApp(w, i))).To(Succeed())
-	}
-	for i := range healthyApps {
-		w.WaitReady(newHealthyApp(w, i))
-	}
-	baseline := measureEdits(w, 1)
+	createHealthyApps(w, healthyApps)
+	baseline := measureEdits(w, 1, healthyApps, editsPerRound)
 	for i := range hangingDatabases {
 		w.Expect(w.Create(w.Context(), newHangingStack(w, i))).To(Succeed())
 	}
 	waitAllHanging(w)
-	withHanging := slices.Concat(measureEdits(w, 2), measureEdits(w, 3))
+	withHanging := slices.Concat(measureEdits(w, 2, healthyApps, editsPerRound), measureEdits(w, 3, healthyApps, editsPerRound))
 	waitAllHanging(w)
 	for i := range hangingDatabases {
 		w.Expect(w.Delete(w.Context(), newHangingStack(w, i))).To(Succeed())
@@ -58,11 +53,21 @@ func TestHangingDatabasesDoNotSlowOthers(t *testing.T) {
 	for i := range hangingDatabases {
 		w.Eventually(func() bool { return harness.Find(w, newHangingStack(w, i)) == nil }, "90s").Should(BeTrue())
 	}
-	baseline = append(baseline, measureEdits(w, 4)...)
+	baseline = append(baseline, measureEdits(w, 4, healthyApps, editsPerRound)...)
 	a, b := p99(baseline), p99(withHanging)
 	t.Logf("p99 of an edit: %s without and %s with %d unresponsive databases; %d edits each", a, b, hangingDatabases, len(baseline))
 	if float64(b) > maxSlowdown*float64(a) {
 		t.Errorf("edits of healthy applications are %.1f times as slow, want at most %.1f", float64(b)/float64(a), maxSlowdown)
+	}
+}
+
+func createHealthyApps(w *harness.World, count int) {
+	w.Helper()
+	for i := range count {
+		w.Expect(w.Create(w.Context(), newHealthyApp(w, i))).To(Succeed())
+	}
+	for i := range count {
+		w.WaitReady(newHealthyApp(w, i))
 	}
 }
 
@@ -84,11 +89,11 @@ func waitAllHanging(w *harness.World) {
 }
 
 // measureEdits edits one application after the other and returns how long each Deployment took to get the new image.
-func measureEdits(w *harness.World, number int) []time.Duration {
+func measureEdits(w *harness.World, number, apps, edits int) []time.Duration {
 	w.Helper()
 	var out []time.Duration
-	for i := range editsPerRound {
-		app := newHealthyApp(w, i%healthyApps)
+	for i := range edits {
+		app := newHealthyApp(w, i%apps)
 		image := fmt.Sprintf("shop/web:%d-%d", number, i)
 		harness.Edit(w, app, func(a *appsapi.AppService) { a.Spec.Image = image })
 		start := time.Now()

@@ -3,8 +3,10 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +14,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Without the flag every disturbance runs once.
-var rounds = flag.Int("rounds", 1, "number of times each disturbance runs")
+// Without flags every disturbance runs once.
+var (
+	rounds  = flag.Int("rounds", 1, "number of times each disturbance runs")
+	mariaDB = flag.String("mariadb", "11.8", "version of the server")
+)
 
 // maxOutage is the longest accepted outage when the server restarts.
 const maxOutage = 30 * time.Second
@@ -27,7 +32,7 @@ type disturbance struct {
 }
 
 // TestDatabase writes rows through a binding while operations and faults affect the database. No acknowledged row must
-// be lost.
+// be lost, and no password and no SQL must be readable in the network.
 func TestDatabase(t *testing.T) {
 	requireInstalled(t)
 	g := NewWithT(t)
@@ -39,10 +44,11 @@ func TestDatabase(t *testing.T) {
 		}
 		kubectl(t, "delete", "namespace", dbNS, "--wait=false")
 	})
+	packets := startPacketCapture(t, "3306")
 	apply(t, dbNS, `{apiVersion: apps.holdfast.dev/v1alpha1, kind: CloudManager, metadata: {name: `+sampleName+`}, spec: {
 		front: {deployment: {image: "nginx:1.20", name: ake-front}},
 		identity: {deployment: {image: "`+ledgerImage+`", name: cm-identity, replicas: 2, command: [/program], ports: [{port: 8080}], resources: {requests: {cpu: 100m}}}},
-		db: {statefulSet: {image: "mariadb:11.8", name: cm-db, storage: {class: local-path, accessModes: ReadWriteOnce, size: 1Gi}}, rootPass: "the first one"}}}`)
+		db: {statefulSet: {image: "mariadb:`+*mariaDB+`", name: cm-db, storage: {class: local-path, accessModes: ReadWriteOnce, size: 1Gi}}, rootPass: "the first one", requireTLS: true}}}`)
 	waitCloudManagerReady(t, g, dbNS)
 	g.Expect(cloudManagerField(t, dbNS, "{.status.binding.name}")).To(Equal("cm-db-binding"))
 	leaks := startLeakDetector(t)
@@ -63,6 +69,7 @@ func TestDatabase(t *testing.T) {
 	}
 	waitCloudManagerReady(t, g, dbNS)
 	leaks.verifyNoPassword(t)
+	packets.verifyEncrypted(t, slices.Collect(maps.Keys(leaks.passwords)))
 	writeImpactReport(t, impacts, writer.ackedCount())
 }
 
@@ -224,7 +231,7 @@ func writeImpactReport(t *testing.T, impacts map[string]impact, rows int) {
 	}
 	page := fmt.Sprintf(`# Impact of operations and failures on database clients
 
-Written by `+"`make database-report`"+`: a CloudManager on a real node, with MariaDB 11.8, whose identity service (two pods) writes one
+Written by `+"`make database-report`"+`: a CloudManager on a real node, with MariaDB %s that requires TLS, whose identity service (two pods) writes one
 row per request through its binding. %d writers send requests %d ms apart, each on a new connection. A row counts
 once it is acknowledged; after each disturbance all acknowledged rows (%d at the end) were present. Each disturbance ran %s
 (`+"`TIMES`"+`): the table shows the longest gap of all runs and the sum of requests and rows.
@@ -236,7 +243,7 @@ The first six must cause no failed request. When the server restarts, it must be
 
 After a server restart the test removes unanswered connections from the node's connection table, so that the restart does not affect the
 next row. On other clusters these entries remain: see [connections hang after a restart](../user/database.md#connections-hang-after-a-restart).
-`, writers, 20, rows, timesText(*rounds), table.String(), maxOutage.Seconds())
+`, *mariaDB, writers, 20, rows, timesText(*rounds), table.String(), maxOutage.Seconds())
 	if err := os.MkdirAll(root+"/out", 0o755); err != nil {
 		t.Fatal(err)
 	}

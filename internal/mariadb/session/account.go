@@ -62,22 +62,9 @@ func (s *Session) SetPasswords(ctx context.Context, user string, hashes ...strin
 
 // hosts returns the hosts of an account, each of which has its own passwords.
 func (s *Session) hosts(ctx context.Context, user string) ([]string, error) {
-	what := "list the hosts of account " + user
-	rows, err := s.conn.QueryContext(ctx, "SELECT Host FROM mysql.user WHERE User = "+quoteString(user))
+	out, err := s.query(ctx, "list the hosts of account "+user, "SELECT Host FROM mysql.user WHERE User = "+quoteString(user))
 	if err != nil {
-		return nil, &sessionError{fmt.Errorf("%s: %w", what, err)}
-	}
-	defer func() { _ = rows.Close() }()
-	var out []string
-	for rows.Next() {
-		var host string
-		if err := rows.Scan(&host); err != nil {
-			return nil, &sessionError{fmt.Errorf("%s: %w", what, err)}
-		}
-		out = append(out, host)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, &sessionError{fmt.Errorf("%s: %w", what, err)}
+		return nil, err
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("account %s does not exist", user)

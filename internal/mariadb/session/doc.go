@@ -1,6 +1,8 @@
 // Package session talks to a MariaDB server: it logs in, manages accounts and reads the version.
 //
 //	login.go    a connection with timeouts
+//	guard.go    passes on only packets that a MariaDB server sends
+//	packet.go   the layout of these packets
 //	errors.go   kinds of connection errors
 //	account.go  an account, its schema and its passwords
 //

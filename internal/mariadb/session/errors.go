@@ -1,6 +1,7 @@
 package session
 
 import (
+	"crypto/tls"
 	"errors"
 	"slices"
 
@@ -24,6 +25,11 @@ const (
 	// Unreachable means that the server does not respond: it is down, starting, hanging or blocked
 	// by the network.
 	Unreachable ErrorKind = "Silent"
+	// ProtocolViolation means that the server sends what no MariaDB server sends: it is another
+	// program, or an attack.
+	ProtocolViolation ErrorKind = "Violation"
+	// UntrustedServer means that the server cannot prove that it is the server of the database.
+	UntrustedServer ErrorKind = "Untrusted"
 )
 
 // Error numbers of the server by kind. They are stable.
@@ -41,6 +47,9 @@ var (
 	}
 )
 
+// errNoTLS is returned by servers without a certificate.
+var errNoTLS = errors.New("it does not offer TLS")
+
 // sessionError is an error of the communication with a server. Other errors, for example a missing
 // account, do not have this type.
 type sessionError struct{ error }
@@ -52,9 +61,15 @@ func (f *sessionError) Unwrap() error { return f.error }
 func ErrorKindOf(err error) ErrorKind {
 	var serverErr *mysql.MySQLError
 	var sessionErr *sessionError
+	var sent violation
+	var untrusted *tls.CertificateVerificationError
 	switch {
 	case !errors.As(err, &sessionErr):
 		return ""
+	case errors.As(err, &sent):
+		return ProtocolViolation
+	case errors.Is(err, errNoTLS), errors.As(err, &untrusted):
+		return UntrustedServer
 	case !errors.As(err, &serverErr):
 		return Unreachable
 	case slices.Contains(accessDeniedCodes, serverErr.Number):

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,8 @@ type Server struct {
 	root    string
 	data    string
 	args    []string
+	// certificate is set if there are files with a certificate.
+	certificate bool
 
 	// Address is unique, so that ports are as in a pod.
 	Address string
@@ -89,6 +92,14 @@ func New(t testing.TB, version string, args ...string) *Server {
 	return s
 }
 
+// UseCertificate replaces the files with the certificate. A running server loads them when it is asked to.
+func (s *Server) UseCertificate(cert, key []byte) {
+	s.t.Helper()
+	s.WriteFile("server.crt", string(cert))
+	s.WriteFile("server.key", string(key))
+	s.certificate = true
+}
+
 // Start starts the server and waits until root can log in.
 func (s *Server) Start() {
 	s.t.Helper()
@@ -100,7 +111,7 @@ func (s *Server) Start() {
 func (s *Server) Launch() {
 	s.t.Helper()
 	s.cmd = s.chrootCommand(append([]string{"docker-entrypoint.sh", "mariadbd",
-		"--bind-address=" + s.Address, fmt.Sprintf("--extra-port=%d", mariadb.AdminPort), "--extra-max-connections=3"}, s.args...)...)
+		"--bind-address=" + s.Address, fmt.Sprintf("--extra-port=%d", mariadb.AdminPort), "--extra-max-connections=3"}, slices.Concat(s.args, s.certificateArgs())...)...)
 	s.cmd.Env = append(s.cmd.Env, "MARIADB_ROOT_PASSWORD_HASH="+mariadb.Hash(s.RootPassword))
 	log, err := os.OpenFile(filepath.Join(filepath.Dir(s.data), "mariadbd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -118,6 +129,13 @@ func (s *Server) Launch() {
 		_ = cmd.Wait() // usually killed
 		close(exited)
 	}(s.cmd)
+}
+
+func (s *Server) certificateArgs() []string {
+	if !s.certificate {
+		return nil
+	}
+	return []string{"--ssl-cert=/var/lib/mysql/server.crt", "--ssl-key=/var/lib/mysql/server.key"}
 }
 
 // chrootCommand returns a command in the image, with the volume of the server.

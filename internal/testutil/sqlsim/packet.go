@@ -19,6 +19,7 @@ const (
 const (
 	capConnectWithDB    = 0x00000008
 	capProtocol41       = 0x00000200
+	capTLS              = 0x00000800
 	capTransactions     = 0x00002000
 	capSecureConnection = 0x00008000
 	capPluginAuth       = 0x00080000
@@ -58,17 +59,21 @@ func (w *packetConn) writePacket(content []byte) error {
 	return err
 }
 
-func handshakePacket(version string, scramble []byte) []byte {
+func handshakePacket(version string, scramble []byte, offersTLS bool) []byte {
+	capabilities := uint32(serverCapabilities)
+	if offersTLS {
+		capabilities |= capTLS
+	}
 	var b bytes.Buffer
 	b.WriteByte(10)
 	b.WriteString(version + "\x00")
 	b.Write([]byte{1, 0, 0, 0})
 	b.Write(scramble[:8])
 	b.WriteByte(0)
-	_ = binary.Write(&b, binary.LittleEndian, uint16(serverCapabilities&0xffff))
+	_ = binary.Write(&b, binary.LittleEndian, uint16(capabilities))
 	b.WriteByte(charsetUTF8MB4)
 	_ = binary.Write(&b, binary.LittleEndian, uint16(statusAutocommit))
-	_ = binary.Write(&b, binary.LittleEndian, uint16(serverCapabilities>>16))
+	_ = binary.Write(&b, binary.LittleEndian, uint16(capabilities>>16))
 	b.WriteByte(byte(len(scramble) + 1))
 	b.Write(make([]byte, 10))
 	b.Write(scramble[8:])
@@ -81,6 +86,12 @@ func handshakePacket(version string, scramble []byte) []byte {
 type loginRequest struct {
 	user, schema string
 	token        []byte
+}
+
+// isTLSRequest reports whether a client asks for TLS: it sends the beginning of a login.
+func isTLSRequest(content []byte) bool {
+	const size = 32
+	return len(content) == size && binary.LittleEndian.Uint32(content)&capTLS != 0
 }
 
 func parseLogin(content []byte) (r loginRequest, err error) {

@@ -2,6 +2,7 @@ package sqlsim
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
+	"github.com/holdfast-dev/holdfast/internal/testutil/hostiledb"
 )
 
 // Pods are the simulated servers of a cluster: one in every running pod of a MariaDB image.
@@ -92,15 +94,26 @@ func (p *Pods) serverFor(ctx context.Context, pod *corev1.Pod) *Server {
 		return nil
 	}
 	p.resetCredentials(ctx, pod, volume)
-	image := pod.Spec.Containers[0].Image
-	version := "11.8.6-MariaDB"
-	if v, err := mariadb.ParseVersion(image[strings.LastIndex(image, ":")+1:]); err == nil {
-		version = v.String() + "-MariaDB"
+	_, tag, _ := strings.Cut(pod.Spec.Containers[0].Image, ":")
+	s := &Server{Volume: volume, Version: "11.8.6-MariaDB", Hangs: tag == "hangs", LoadCertificate: func() (*tls.Certificate, error) {
+		files := p.credentials(context.WithoutCancel(ctx), pod)
+		certificate, err := tls.X509KeyPair(files[mariadb.KeyCertificate], files[mariadb.KeyPrivateKey])
+		return &certificate, err
+	}}
+	if v, err := mariadb.ParseVersion(tag); err == nil {
+		s.Version = v.String() + "-MariaDB"
 	}
-	s := &Server{Volume: volume, Version: version, Hangs: strings.HasSuffix(image, ":hangs")}
+	if mode, ok := strings.CutPrefix(tag, hostileTag); ok {
+		hostile := hostiledb.New(strings.ReplaceAll(mode, "-", " "))
+		hostile.Certificate, _ = s.LoadCertificate() // without one, it attacks clients that do not require TLS
+		s.Attack = hostile.ServeConn
+	}
 	p.servers[pod.UID] = s
 	return s
 }
+
+// hostileTag starts the tag of images that attack their clients; a mode of hostiledb follows.
+const hostileTag = "hostile-"
 
 // resetCredentials does the same as the init container that resets credentials.
 func (p *Pods) resetCredentials(ctx context.Context, pod *corev1.Pod, volume *Volume) {

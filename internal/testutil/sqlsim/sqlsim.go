@@ -6,6 +6,7 @@ package sqlsim
 import (
 	"crypto/rand"
 	"crypto/sha1" //nolint:gosec // what mysql_native_password is made of
+	"crypto/tls"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -120,10 +121,27 @@ type Server struct {
 	Version string
 	// Hangs accepts connections, but never answers.
 	Hangs bool
+	// Attack handles connections instead of this server.
+	Attack func(net.Conn)
+	// LoadCertificate returns the current content of the certificate files; nil if the server does not offer TLS.
+	LoadCertificate func() (*tls.Certificate, error)
 
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	closed bool
+	mu          sync.Mutex
+	conns       map[net.Conn]bool
+	closed      bool
+	certificate *tls.Certificate
+}
+
+// currentCertificate returns the certificate that was loaded at the start or by FLUSH SSL.
+func (s *Server) currentCertificate(reload bool) (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.LoadCertificate == nil || s.certificate != nil && !reload {
+		return s.certificate, nil
+	}
+	var err error
+	s.certificate, err = s.LoadCertificate()
+	return s.certificate, err
 }
 
 // Stop stops the server and closes all sessions.
@@ -172,6 +190,10 @@ func (s *Server) serve(c net.Conn) {
 		delete(s.conns, c)
 		_ = c.Close()
 	}()
+	if s.Attack != nil {
+		s.Attack(c)
+		return
+	}
 	if s.Hangs {
 		_, _ = io.Copy(io.Discard, c) // until the client disconnects
 		return
@@ -195,12 +217,22 @@ func (s *Server) serve(c net.Conn) {
 // login performs the handshake and accepts any current password of the account.
 func (s *Server) login(w *packetConn) error {
 	scramble := []byte(rand.Text())[:20]
-	if err := w.writePacket(handshakePacket(s.Version, scramble)); err != nil {
+	certificate, err := s.currentCertificate(false)
+	if err != nil {
+		return s.reject(w, 2026, "HY000", err.Error())
+	}
+	if err := w.writePacket(handshakePacket(s.Version, scramble, certificate != nil)); err != nil {
 		return err
 	}
 	content, err := w.readPacket()
 	if err != nil {
 		return err
+	}
+	if isTLSRequest(content) {
+		w.Conn = tls.Server(w.Conn, &tls.Config{Certificates: []tls.Certificate{*certificate}}) //nolint:gosec // a test server
+		if content, err = w.readPacket(); err != nil {
+			return err
+		}
 	}
 	r, err := parseLogin(content)
 	if err != nil {

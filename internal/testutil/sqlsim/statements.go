@@ -33,6 +33,11 @@ func (s *Server) handleCommand(w *packetConn, command []byte) error {
 			return w.writeRows()
 		}
 		return w.writeRows("%", "localhost")
+	case statement == "FLUSH SSL":
+		if _, err := s.currentCertificate(true); err != nil {
+			return w.writePacket(errorPacket(2026, "HY000", err.Error()))
+		}
+		return w.writePacket(okPacket)
 	case hasPrefix("SET "):
 		return w.writePacket(okPacket)
 	case hasPrefix("CREATE DATABASE IF NOT EXISTS "):

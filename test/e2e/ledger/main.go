@@ -8,6 +8,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -55,6 +57,11 @@ func open(ctx context.Context) (*sql.DB, error) {
 	config := mysql.NewConfig()
 	config.User, config.Passwd, config.DBName = os.Getenv("DB_USERNAME"), os.Getenv("DB_PASSWORD"), os.Getenv("DB_DATABASE")
 	config.Net, config.Addr = "tcp", net.JoinHostPort(os.Getenv("DB_HOST"), os.Getenv("DB_PORT"))
+	if ca := os.Getenv("DB_CA_CERT"); ca != "" {
+		authorities := x509.NewCertPool()
+		authorities.AppendCertsFromPEM([]byte(ca))
+		config.TLS = &tls.Config{RootCAs: authorities, ServerName: os.Getenv("DB_HOST"), MinVersion: tls.VersionTLS12}
+	}
 	config.Timeout, config.ReadTimeout, config.WriteTimeout = 2*time.Second, 5*time.Second, 5*time.Second
 	connector, err := mysql.NewConnector(config)
 	if err != nil {

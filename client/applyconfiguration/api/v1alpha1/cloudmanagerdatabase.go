@@ -20,6 +20,10 @@ type CloudManagerDatabaseApplyConfiguration struct {
 	RootPasswordSecretRef *SecretKeyReferenceApplyConfiguration `json:"rootPasswordSecretRef,omitempty"`
 	// rotation specifies when generated passwords are rotated.
 	Rotation *DatabaseRotationApplyConfiguration `json:"rotation,omitempty"`
+	// requireTLS rejects unencrypted connections to the server. Clients find the
+	// certificate authority in key ca.crt of the binding Secret. Changing it
+	// restarts the server. Default false: the server accepts both.
+	RequireTLS *bool `json:"requireTLS,omitempty"`
 }
 
 // CloudManagerDatabaseApplyConfiguration constructs a declarative configuration of the CloudManagerDatabase type for use with
@@ -57,5 +61,13 @@ func (b *CloudManagerDatabaseApplyConfiguration) WithRootPasswordSecretRef(value
 // If called multiple times, the Rotation field is set to the value of the last call.
 func (b *CloudManagerDatabaseApplyConfiguration) WithRotation(value *DatabaseRotationApplyConfiguration) *CloudManagerDatabaseApplyConfiguration {
 	b.Rotation = value
+	return b
+}
+
+// WithRequireTLS sets the RequireTLS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RequireTLS field is set to the value of the last call.
+func (b *CloudManagerDatabaseApplyConfiguration) WithRequireTLS(value bool) *CloudManagerDatabaseApplyConfiguration {
+	b.RequireTLS = &value
 	return b
 }

@@ -38,6 +38,10 @@ type DatabaseComponentApplyConfiguration struct {
 	// account. Changing its value rotates the password while bound components stay
 	// connected. Unset: a password is generated.
 	PasswordSecretRef *SecretKeyReferenceApplyConfiguration `json:"passwordSecretRef,omitempty"`
+	// requireTLS rejects unencrypted connections to the server. Clients find the
+	// certificate authority in key ca.crt of the binding Secret. Changing it
+	// restarts the server. Default false: the server accepts both.
+	RequireTLS *bool `json:"requireTLS,omitempty"`
 	// config is a configuration file that the server reads in addition to its own,
 	// for example "[server]\nmax_connections = 300". Changing it restarts the
 	// server.
@@ -114,6 +118,14 @@ func (b *DatabaseComponentApplyConfiguration) WithRootPasswordSecretRef(value *S
 // If called multiple times, the PasswordSecretRef field is set to the value of the last call.
 func (b *DatabaseComponentApplyConfiguration) WithPasswordSecretRef(value *SecretKeyReferenceApplyConfiguration) *DatabaseComponentApplyConfiguration {
 	b.PasswordSecretRef = value
+	return b
+}
+
+// WithRequireTLS sets the RequireTLS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RequireTLS field is set to the value of the last call.
+func (b *DatabaseComponentApplyConfiguration) WithRequireTLS(value bool) *DatabaseComponentApplyConfiguration {
+	b.RequireTLS = &value
 	return b
 }
 
