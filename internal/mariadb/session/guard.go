@@ -14,7 +14,7 @@ import (
 // rows with one short column.
 const responseLimit = 256 << 10
 
-// guard is a connection to a server that nobody vouches for: users choose the image of a database. The driver trusts
+// guard is a connection to a server that is not trusted: users choose the image of a database. The driver trusts
 // servers: it allocates what they announce, panics on malformed packets, and encrypts the password with any key that
 // they send. So the guard passes on only what a MariaDB server sends to this client.
 type guard struct {
