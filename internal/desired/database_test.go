@@ -22,7 +22,7 @@ const databaseSpec = `
     config: "[mariadbd]\nmax_connections=50\n"
     resources: {limits: {memory: 1Gi}}
     passwordSecretRef: {name: given, key: password}
-- {name: old, database: {version: "10.6.9", database: legacy, storage: {size: 1Gi}}}
+- {name: old, database: {version: "10.6.9", database: legacy, storage: {size: 1Gi}, requireTLS: true}}
 - {name: web, bindings: [{component: main-db}, {component: old, envPrefix: OLD}], service: {image: "shop/web:1"}}
 `
 
@@ -89,6 +89,26 @@ func TestBuildDatabase(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"main-db", "old"}, web.BoundTo); diff != "" {
 		t.Errorf("bound to (-want +got):\n%s", diff)
+	}
+}
+
+func TestRequiredKeysOfDatabase(t *testing.T) {
+	for _, c := range buildDatabases(t, databaseSpec)[:2] {
+		const want = "root-password,root-password-hash,password,password-hash,tls.crt,tls.key,ca.crt"
+		if got := c.Data.RequiredKeys(); got != want {
+			t.Errorf("%s: got %s, want %s", c.Name, got, want)
+		}
+		if want := "shop-" + c.Name + "-headless.shop.svc"; c.Data.ServerName != want {
+			t.Errorf("%s: got server name %s, want %s", c.Name, c.Data.ServerName, want)
+		}
+	}
+}
+
+func TestSpecPaths(t *testing.T) {
+	spec := components(t, databaseSpec)[:1]
+	got := SetSpecPaths(spec, func(c appsapi.Component) string { return "spec.components[" + c.Name + "]" })
+	if got[0].SpecPath != "spec.components[main-db]" {
+		t.Errorf("got %q", got[0].SpecPath)
 	}
 }
 

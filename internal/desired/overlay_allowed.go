@@ -2,6 +2,7 @@ package desired
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,11 +95,8 @@ var podSecurity = sync.OnceValues(func() (policy.Evaluator, error) { return poli
 // validatePodSecurity rejects a pod template that does not comply with its security level.
 func validatePodSecurity(template *corev1ac.PodTemplateSpecApplyConfiguration, level appsapi.SecurityLevel) error {
 	evaluator, err := podSecurity()
-	if err != nil {
-		return err
-	}
-	pod, err := toApplyConfig[corev1.PodTemplateSpec](template)
-	if err != nil {
+	pod, podErr := toApplyConfig[corev1.PodTemplateSpec](template)
+	if err = errors.Join(err, podErr); err != nil {
 		return err
 	}
 	standard := psaapi.LevelVersion{Level: psaapi.LevelBaseline, Version: psaapi.LatestVersion()}
