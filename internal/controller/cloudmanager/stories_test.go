@@ -40,6 +40,7 @@ func TestSampleBecomesReady(t *testing.T) {
 	w.Expect(env).To(Equal(map[string]string{
 		"DB_HOST": "cm-db." + w.NS + ".svc", "DB_PORT": "3306", "DB_USERNAME": "cm-db-binding/username",
 		"DB_PASSWORD": "cm-db-binding/password", "DB_DATABASE": "cm-db-binding/database", "DB_URI": "cm-db-binding/uri",
+		"DB_CA_CERT": "cm-db-binding/ca.crt",
 	}))
 }
 
