@@ -51,11 +51,11 @@ type PodSettings struct {
 
 	// podTemplateOverlay is a strategic merge patch for the pod template, for
 	// settings that have no field here: sidecars, init containers, affinity. The
-	// container of the component is named app. The patch can set only fields that
-	// give the pod no privileges, for example no securityContext,
-	// serviceAccountName, nodeName or hostPath volume; use the fields security and
-	// serviceAccountName, which apply to all containers of the pod. The pod must
-	// comply with security.level. A patch that violates this or that cannot be
+	// container of the component is named app. The patch cannot set fields that
+	// could give the pod privileges, for example securityContext,
+	// serviceAccountName, nodeName and hostPath volumes; use the fields security
+	// and serviceAccountName, which apply to all containers of the pod. The pod
+	// must comply with security.level. A patch that violates this or cannot be
 	// merged is reported as InvalidSpec.
 	// +optional
 	// +kubebuilder:validation:Type=object

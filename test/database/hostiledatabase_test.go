@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	. "github.com/onsi/gomega"
 
@@ -47,7 +48,11 @@ func TestHostileDatabasesDoNotHarmOthers(t *testing.T) {
 		w.Expect(w.Create(w.Context(), newHostileStack(w, mode))).To(Succeed())
 	}
 	for mode, want := range hostileModes {
-		w.Eventually(func() string { return w.Condition(newHostileStack(w, mode), "Ready") }, "120s").Should(MatchRegexp(want), mode)
+		ready := func() string { return w.Condition(newHostileStack(w, mode), "Ready") }
+		w.Eventually(ready, "120s").Should(MatchRegexp(want), mode)
+		if text := ready(); strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%s: the status contains control characters of the server: %q", mode, text)
+		}
 	}
 	withHostile := slices.Concat(measureEdits(w, 2, neighbors, edits), measureEdits(w, 3, neighbors, edits))
 	grown := peakMemory(w) - memory

@@ -88,6 +88,7 @@ func plantCanaries(w *harness.World) []string {
 	w.WaitReady(shop)
 	w.WaitReady(generated)
 	canaries = append(canaries, storedPasswords(w, "other-db-auth")...)
+	w.Expect(canaries).To(HaveLen(6))
 
 	secret.StringData = map[string]string{"root": canaries[2], "user": canaries[3]}
 	w.Expect(w.Update(w.Context(), secret)).To(Succeed())
@@ -97,6 +98,7 @@ func plantCanaries(w *harness.World) []string {
 	w.WaitReady(shop)
 	w.WaitReady(generated)
 	canaries = append(canaries, storedPasswords(w, "other-db-auth")...)
+	canaries = append(canaries, privateKeyLine(w, "other-db-auth"))
 
 	// A password changed outside Holdfast locks the operator out.
 	pod := harness.Find(w, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "shop-db-0"}})
@@ -111,11 +113,19 @@ func storedPasswords(w *harness.World, name string) []string {
 	secret := harness.Find(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}})
 	var out []string
 	for key, value := range secret.Data {
-		if !strings.HasSuffix(key, "-hash") {
+		if strings.HasSuffix(key, "password") {
 			out = append(out, string(value))
 		}
 	}
 	return out
+}
+
+// privateKeyLine returns a line of the private key of a database. It has no line breaks, which every encoding changes.
+func privateKeyLine(w *harness.World, name string) string {
+	secret := harness.Find(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}})
+	lines := strings.Split(string(secret.Data[corev1.TLSPrivateKeyKey]), "\n")
+	w.Expect(len(lines)).To(BeNumerically(">", 2), "Secret %s has no private key", name)
+	return lines[1]
 }
 
 // readableObjects returns all objects of the namespace except Secrets.

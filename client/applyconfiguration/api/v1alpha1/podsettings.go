@@ -31,11 +31,11 @@ type PodSettingsApplyConfiguration struct {
 	PodAnnotations map[string]apiv1alpha1.AnnotationValue `json:"podAnnotations,omitempty"`
 	// podTemplateOverlay is a strategic merge patch for the pod template, for
 	// settings that have no field here: sidecars, init containers, affinity. The
-	// container of the component is named app. The patch can set only fields that
-	// give the pod no privileges, for example no securityContext,
-	// serviceAccountName, nodeName or hostPath volume; use the fields security and
-	// serviceAccountName, which apply to all containers of the pod. The pod must
-	// comply with security.level. A patch that violates this or that cannot be
+	// container of the component is named app. The patch cannot set fields that
+	// could give the pod privileges, for example securityContext,
+	// serviceAccountName, nodeName and hostPath volumes; use the fields security
+	// and serviceAccountName, which apply to all containers of the pod. The pod
+	// must comply with security.level. A patch that violates this or cannot be
 	// merged is reported as InvalidSpec.
 	PodTemplateOverlay *runtime.RawExtension `json:"podTemplateOverlay,omitempty"`
 	// security specifies the privileges of the pods and the user they run as.
