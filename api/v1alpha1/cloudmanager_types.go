@@ -138,6 +138,7 @@ type CloudManagerDatabase struct {
 	// copies it to the Secret of the database; changing it changes the password in
 	// the server. Anyone who can read this object can read the password: use
 	// rootPasswordSecretRef instead, or leave both unset to generate a password.
+	// It is rejected unless the annotation apps.holdfast.dev/trial is "true".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128

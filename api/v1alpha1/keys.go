@@ -79,6 +79,9 @@ type Keys struct {
 	// Released, set to "true" on a retained claim, declares that the data belongs to no component, so
 	// that new components can start without it.
 	Released string
+	// Trial, set to "true" on a CloudManager, allows a password in its spec. The admission policy
+	// rejects it otherwise.
+	Trial string
 }
 
 // DefaultKeys are the keys of the built-in kinds.
@@ -108,7 +111,7 @@ func NewKeys(prefix, fieldManager string) *Keys {
 		RotationRequested: p + "rotation-requested", RotatedAt: p + "rotated-at",
 		CredentialKeys: p + "credential-keys", ResetCredentials: p + "reset-credentials",
 		ServerVersion: p + "server-version", ServerImage: p + "server-image",
-		Schema: p + "schema", Released: p + "released",
+		Schema: p + "schema", Released: p + "released", Trial: p + "trial",
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 
 // testCenterStream breaks the application and expects the change in the event stream at once.
 func testCenterStream(t *testing.T, g *WithT, ns string) {
-	kubectl(t, "-n", ns, "apply", "-f", root+"/config/samples/cloudmanager.yaml")
+	applySample(t, ns)
 	kubectl(t, "-n", ns, "create", "serviceaccount", "viewer")
 	kubectl(t, "-n", ns, "create", "rolebinding", "viewer", "--clusterrole=view", "--serviceaccount="+ns+":viewer")
 	page := startUI(t, ns)

@@ -41,15 +41,25 @@ func waitCloudManagerReady(t *testing.T, g *WithT, ns string) {
 	}, "120s", "200ms").Should(Equal("Ready Everything runs as declared"))
 }
 
+// samplePassword is the root password of the sample.
+const samplePassword = "password-of-the-sample"
+
+// applySample creates the sample and the Secret with its password.
+func applySample(t *testing.T, ns string) {
+	t.Helper()
+	kubectl(t, "-n", ns, "create", "secret", "generic", "cm-root", "--from-literal=password="+samplePassword)
+	kubectl(t, "-n", ns, "apply", "-f", root+"/config/samples/cloudmanager.yaml")
+}
+
 // sampleSQL runs statements in the database pod, as root, with the password of the sample.
 func sampleSQL(t *testing.T, ns, statements string) string {
 	t.Helper()
-	return kubectl(t, "-n", ns, "exec", "cm-db-0", "--", "mariadb", "-uroot", "-p123456", "-N", "-e", statements)
+	return kubectl(t, "-n", ns, "exec", "cm-db-0", "--", "mariadb", "-uroot", "-p"+samplePassword, "-N", "-e", statements)
 }
 
 func testSampleStartsInOrder(t *testing.T, g *WithT, ns string) {
 	start := time.Now()
-	kubectl(t, "-n", ns, "apply", "-f", root+"/config/samples/cloudmanager.yaml")
+	applySample(t, ns)
 	waitCloudManagerReady(t, g, ns)
 	t.Logf("ready after %.1f s", time.Since(start).Seconds())
 	g.Expect(kubectl(t, "-n", ns, "get", "cloudmanager", sampleName, "--no-headers")).To(MatchRegexp(`^cloudmanager-sample +Ready +3/3 `))
@@ -93,7 +103,7 @@ func volumeAndPassword(t *testing.T, ns string) string {
 // insertLoopScript inserts rows through a Service, with a new connection for each.
 const insertLoopScript = `rm -f /tmp/stop; n=0; bad=0
 while [ ! -e /tmp/stop ]; do
-  mariadb -h%s -uroot -p123456 -e "insert into shop.orders (who) values ('load')" || bad=$((bad+1)); n=$((n+1))
+  mariadb -h%s -uroot -p%s -e "insert into shop.orders (who) values ('load')" || bad=$((bad+1)); n=$((n+1))
 done; echo "$n writes, $bad failed"`
 
 // volumeSizes returns the size of the volume of cm-db and of the claim template of its StatefulSet, which is missing
@@ -116,7 +126,7 @@ func testVolumeExpansionUnderLoad(t *testing.T, g *WithT, ns string) {
 	kubectl(t, "-n", ns, "wait", "--for=condition=Ready", "pod/writer", "--timeout=60s")
 	written := make(chan string, 1)
 	go func() {
-		out, err := tryKubectl("", "-n", ns, "exec", "writer", "--", "sh", "-c", fmt.Sprintf(insertLoopScript, "cm-db"))
+		out, err := tryKubectl("", "-n", ns, "exec", "writer", "--", "sh", "-c", fmt.Sprintf(insertLoopScript, "cm-db", samplePassword))
 		written <- out + fmt.Sprint(err)
 	}()
 	start := time.Now()

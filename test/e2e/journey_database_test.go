@@ -45,7 +45,7 @@ func TestDatabase(t *testing.T) {
 		kubectl(t, "delete", "namespace", dbNS, "--wait=false")
 	})
 	packets := startPacketCapture(t, "3306")
-	apply(t, dbNS, `{apiVersion: apps.holdfast.dev/v1alpha1, kind: CloudManager, metadata: {name: `+sampleName+`}, spec: {
+	apply(t, dbNS, `{apiVersion: apps.holdfast.dev/v1alpha1, kind: CloudManager, metadata: {name: `+sampleName+`, annotations: {apps.holdfast.dev/trial: "true"}}, spec: {
 		front: {deployment: {image: "nginx:1.20", name: ake-front}},
 		identity: {deployment: {image: "`+ledgerImage+`", name: cm-identity, replicas: 2, command: [/program], ports: [{port: 8080}], resources: {requests: {cpu: 100m}}}},
 		db: {statefulSet: {image: "mariadb:`+*mariaDB+`", name: cm-db, storage: {class: local-path, accessModes: ReadWriteOnce, size: 1Gi}}, rootPass: "the first one", requireTLS: true}}}`)

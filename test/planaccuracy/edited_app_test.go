@@ -104,6 +104,7 @@ func newEditedApp(r *rand.Rand, number int) *editedApp {
 		s.cloudManager.Spec.Identity.Deployment = appsapi.CloudManagerDeployment{Image: "identity:1", Name: "cm-identity", Ports: []appsapi.Port{{Port: 8080}}}
 		s.cloudManager.Spec.DB.StatefulSet = appsapi.CloudManagerStatefulSet{Image: "mariadb:10", Name: "cm-db", Storage: appsapi.CloudManagerStorage{Size: resource.MustParse("1Gi")}}
 		s.cloudManager.Spec.DB.RootPass = rootPass
+		s.cloudManager.Annotations = map[string]string{appsapi.DefaultKeys.Trial: "true"}
 	default:
 		s.stack = &appsapi.AppStack{}
 		s.stack.TypeMeta, s.stack.ObjectMeta = typeAndObjectMeta("AppStack", "shop")

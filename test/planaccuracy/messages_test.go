@@ -26,7 +26,7 @@ const (
 	stackHead        = "apiVersion: apps.holdfast.dev/v1alpha1\nkind: AppStack\nmetadata: {name: shop}\nspec:\n  components:\n"
 	dbComponent      = "  - {name: db, stateful: {image: 'db:1', storage: [{name: data, mountPath: /data, size: 1Gi}]}}\n"
 	stackManifest    = stackHead + dbComponent + "  - {name: api, dependsOn: [db], service: {image: 'api:1', envFrom: [{secretRef: {name: creds}}]}}\n"
-	cloudManagerHead = "apiVersion: apps.holdfast.dev/v1alpha1\nkind: CloudManager\nmetadata: {name: cm}\nspec: {front: {deployment: {image: f}}, identity: {deployment: {image: i}}, db: {statefulSet: {image: d, storage: {size: 1Gi}}, "
+	cloudManagerHead = "apiVersion: apps.holdfast.dev/v1alpha1\nkind: CloudManager\nmetadata: {name: cm, annotations: {apps.holdfast.dev/trial: \"true\"}}\nspec: {front: {deployment: {image: f}}, identity: {deployment: {image: i}}, db: {statefulSet: {image: d, storage: {size: 1Gi}}, "
 )
 
 // runPlan runs the plan command with a manifest on standard input.
@@ -57,6 +57,10 @@ func testPlanMessages(t *testing.T, g *testCluster) {
 		"the API server's rejection is shown without the password": {
 			manifest: cloudManagerHead + "rootPass: " + rootPass + ", rootPasswordSecretRef: {name: a, key: b}}}\n", wantError: true,
 			want: []string{"rejected by the API server", "spec.db.rootPass", "rootPass and rootPasswordSecretRef are mutually exclusive; remove one of them"},
+		},
+		"a rejection by an admission policy is shown": {
+			manifest: strings.Replace(cloudManagerHead, "trial", "other", 1) + "rootPass: " + rootPass + "}}\n", wantError: true,
+			want: []string{"rejected by the API server", `CloudManager "cm" contains a password in spec.db.rootPass`},
 		},
 		"a dependency cycle is rejected": {
 			manifest: stackHead + "  - {name: a, dependsOn: [b], service: {image: x}}\n  - {name: b, dependsOn: [a], service: {image: x}}\n", wantError: true,

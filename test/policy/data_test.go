@@ -174,7 +174,7 @@ func testTypeChecking(w *world) {
 		}, waitTimeout, "100ms").ShouldNot(BeNil(), name)
 		return policy.Status.TypeChecking.ExpressionWarnings
 	}
-	for _, name := range []string{rightsPolicy, dataPolicy} {
+	for _, name := range []string{rightsPolicy, dataPolicy, passwordPolicy} {
 		w.Expect(expressionWarnings(name)).To(BeEmpty(), name)
 	}
 	wrong := &admissionv1.ValidatingAdmissionPolicy{}

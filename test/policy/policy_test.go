@@ -34,7 +34,7 @@ const (
 	// shopNamespace is the namespace under test, otherNamespace an unrelated one.
 	shopNamespace, otherNamespace = "shop", "elsewhere"
 
-	rightsPolicy, dataPolicy = "holdfast-requester-rights", "holdfast-keep-data"
+	rightsPolicy, dataPolicy, passwordPolicy = "holdfast-requester-rights", "holdfast-keep-data", "holdfast-plain-passwords"
 
 	// waitTimeout limits the waits for the control plane: a policy is active within seconds, and a namespace is
 	// deleted within ten seconds.
@@ -69,6 +69,7 @@ func TestAdmissionPolicies(t *testing.T) {
 		{"deleting data requires confirmation", testKeepData},
 		{"deletecollection keeps data", testDeleteCollection},
 		{"other objects can be deleted", testNonData},
+		{"passwords in specs are rejected", testPlainPasswords},
 		{"types", testTypeChecking},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -123,7 +124,7 @@ func (w *world) install(root string) {
 	}
 }
 
-// waitForPolicies waits until both policies are active.
+// waitForPolicies waits until all policies are active.
 func (w *world) waitForPolicies() {
 	w.t.Helper()
 	writer := w.clientFor("writer")
@@ -135,6 +136,9 @@ func (w *world) waitForPolicies() {
 	w.Eventually(func() string {
 		return errorText(w.admin.Delete(w.t.Context(), probe, client.DryRunAll))
 	}, waitTimeout, "100ms").Should(ContainSubstring(dataPolicy))
+	w.Eventually(func() string {
+		return errorText(w.admin.Create(w.t.Context(), newCloudManager(w.t, "probe", "secret", ""), client.DryRunAll))
+	}, waitTimeout, "100ms").Should(ContainSubstring(passwordPolicy))
 }
 
 // clientFor returns a client that impersonates a user.

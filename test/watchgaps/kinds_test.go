@@ -104,7 +104,7 @@ func (p *cliUser) testSecrets(t *testing.T) {
 }
 
 func (p *cliUser) testRootPasswords(t *testing.T) {
-	m := &appsapi.CloudManager{ObjectMeta: metav1.ObjectMeta{Name: "m", Namespace: p.ns}}
+	m := &appsapi.CloudManager{ObjectMeta: metav1.ObjectMeta{Name: "m", Namespace: p.ns, Annotations: map[string]string{appsapi.DefaultKeys.Trial: "true"}}}
 	m.Spec.Front.Deployment.Image, m.Spec.Identity.Deployment.Image = "web:1", "web:1"
 	m.Spec.Front.Deployment.Name, m.Spec.Identity.Deployment.Name = "front", "identity"
 	m.Spec.DB.StatefulSet.Image, m.Spec.DB.StatefulSet.Name = "mariadb:11", "db"

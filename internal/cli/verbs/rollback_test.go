@@ -16,6 +16,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/revision"
@@ -210,10 +211,16 @@ func (w *world) revisionNumber(name string) int64 {
 
 func TestRollbackCloudManager(t *testing.T) {
 	w := newStory(t)
-	cm := createSample(w, "cloudmanager.yaml", &appsapi.CloudManager{})
+	const password = "password-of-a-trial"
+	cm := &appsapi.CloudManager{ObjectMeta: w.meta("trial")}
+	cm.Annotations = map[string]string{appsapi.DefaultKeys.Trial: "true"}
+	w.Expect(yaml.UnmarshalStrict([]byte(`
+front: {deployment: {image: "nginx:1.20", name: ake-front, ports: [{port: 80}]}}
+identity: {deployment: {image: "busybox:1.32.1", name: cm-identity}}
+db: {rootPass: `+password+`, statefulSet: {image: "mariadb:10.3.35", name: cm-db, storage: {class: local-path, size: 20Gi}}}
+`), &cm.Spec)).To(Succeed())
+	w.Expect(w.Create(w.Context(), cm)).To(Succeed())
 	w.WaitReady(cm)
-	password := cm.Spec.DB.RootPass
-	w.Expect(password).NotTo(BeEmpty())
 	w.WaitIdle(cm.Name)
 	harness.Edit(w.World, cm, func(cm *appsapi.CloudManager) {
 		cm.Spec.Front.Deployment.Image = "nginx:1.21"

@@ -103,7 +103,7 @@ front: {deployment: {image: "nginx:1.20", name: front-of-cm, ports: [{port: 80}]
 identity: {deployment: {image: "busybox:1", name: identity-of-cm, command: [run, --secret, %[4]s]}}
 db: {rootPass: %[2]s, statefulSet: {image: "mariadb:1", name: db-of-cm, storage: {accessModes: ReadWriteOnce, size: 1Gi}}}
 `, envCanary, pass, n, argCanary), &cm.Spec)).To(Succeed())
-	cm.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": fmt.Sprintf(`{"spec":{"db":{"rootPass":%q}}}`, pass)}
+	cm.Annotations = map[string]string{appsapi.DefaultKeys.Trial: "true", "kubectl.kubernetes.io/last-applied-configuration": fmt.Sprintf(`{"spec":{"db":{"rootPass":%q}}}`, pass)}
 	return cm
 }
 

@@ -147,6 +147,10 @@ func createSample[T client.Object](w *world, file string, obj T) T {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(yaml.UnmarshalStrict(content, obj)).To(Succeed())
 	obj.SetNamespace(w.NS)
+	if cm, ok := client.Object(obj).(*appsapi.CloudManager); ok {
+		ref := cm.Spec.DB.RootPasswordSecretRef
+		w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.meta(ref.Name), StringData: map[string]string{ref.Key: "password of the sample"}})).To(Succeed())
+	}
 	w.Expect(w.Create(w.Context(), obj)).To(Succeed())
 	return obj
 }

@@ -43,8 +43,8 @@ func TestMigratesLegacyDatabase(t *testing.T) {
 	w.waitReady()
 	w.Expect(w.claim("data-cm-db-0").UID).To(Equal(claim.UID))
 	w.Expect(s.Databases.VolumeOfClaim(claim.UID)).To(BeIdenticalTo(volume))
-	w.Expect(string(w.secret("cm-db-auth").Data["root-password"])).To(Equal("123456"))
-	w.Expect(volume.Hashes("root")).To(Equal([]string{mariadb.Hash("123456")}))
+	w.Expect(string(w.secret("cm-db-auth").Data["root-password"])).To(Equal(rootPassword))
+	w.Expect(volume.Hashes("root")).To(Equal([]string{mariadb.Hash(rootPassword)}))
 	w.Expect(volume.Hashes("db")).To(Equal([]string{mariadb.Hash(string(w.secret("cm-db-binding").Data["password"]))}), "the application account")
 	var templates appsv1.ControllerRevisionList
 	w.Expect(w.List(w.Context(), &templates, client.InNamespace(w.NS), client.MatchingLabels{appsapi.DefaultKeys.Workload: "statefulset-cm-db"})).To(Succeed())
@@ -66,7 +66,7 @@ func (w *world) createLegacyChildren(cm *appsapi.CloudManager) {
 	legacy.Stateful.Ports = []appsapi.Port{{Name: "mysql", Port: mariadb.Port, Protocol: corev1.ProtocolTCP}}
 	owner := desired.Owner{Keys: appsapi.DefaultKeys, APIVersion: appsapi.GroupVersion.String(), Kind: "CloudManager", Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID}
 	component := desired.Build(owner, desired.ExpandComponents([]appsapi.Component{legacy}), desired.ClusterState{})[0]
-	secret := &corev1.Secret{ObjectMeta: w.objectMeta("cm-db-auth"), StringData: map[string]string{"root-password": db.RootPass}}
+	secret := &corev1.Secret{ObjectMeta: w.objectMeta("cm-db-auth"), StringData: map[string]string{"root-password": rootPassword}}
 	secret.Labels = desired.RetainedLabels(owner, component)
 	w.Expect(w.Create(w.Context(), secret)).To(Succeed())
 	for _, child := range component.Children {

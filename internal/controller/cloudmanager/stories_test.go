@@ -77,7 +77,7 @@ func TestComponentsStartInOrder(t *testing.T) {
 func TestPasswordIsOnlyInSecret(t *testing.T) {
 	w := newStory(t)
 	const password = "not-to-be-seen"
-	w.create(func(s *appsapi.CloudManagerSpec) { s.DB.RootPass = password })
+	w.create(func(s *appsapi.CloudManagerSpec) { s.DB.RootPass, s.DB.RootPasswordSecretRef = password, nil })
 	w.waitReady()
 	w.Expect(w.secret("cm-db-auth").Data).To(HaveKeyWithValue("root-password", []byte(password)))
 

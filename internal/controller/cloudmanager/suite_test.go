@@ -55,7 +55,19 @@ func (w *world) create(change func(*appsapi.CloudManagerSpec)) {
 	w.Expect(yaml.UnmarshalStrict(content, cm)).To(Succeed())
 	cm.Namespace = w.NS
 	change(&cm.Spec)
+	if cm.Spec.DB.RootPass != "" {
+		cm.Annotations = map[string]string{appsapi.DefaultKeys.Trial: "true"}
+	}
+	w.Expect(w.Create(w.Context(), w.rootSecret())).To(Succeed())
 	w.Expect(w.Create(w.Context(), cm)).To(Succeed())
+}
+
+// rootPassword is the root password of the sample.
+const rootPassword = "password of the sample"
+
+// rootSecret returns the Secret that the sample references.
+func (w *world) rootSecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: w.objectMeta("cm-root"), StringData: map[string]string{"password": rootPassword}}
 }
 
 func (w *world) editSpec(change func(*appsapi.CloudManagerSpec)) {

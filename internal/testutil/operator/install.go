@@ -44,7 +44,7 @@ func ApplyManifests(ctx context.Context, plane *controlplane.Plane) error {
 	if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	for _, file := range []string{"rbac/role.yaml", "rbac/binding.yaml", "policy/requester-rights.yaml", "policy/keep-data.yaml"} {
+	for _, file := range []string{"rbac/role.yaml", "rbac/binding.yaml", "policy/requester-rights.yaml", "policy/keep-data.yaml", "policy/plain-passwords.yaml"} {
 		content, err := os.ReadFile(filepath.Join(root, "config", file))
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ type CloudManagerDatabaseApplyConfiguration struct {
 	// copies it to the Secret of the database; changing it changes the password in
 	// the server. Anyone who can read this object can read the password: use
 	// rootPasswordSecretRef instead, or leave both unset to generate a password.
+	// It is rejected unless the annotation apps.holdfast.dev/trial is "true".
 	RootPass *string `json:"rootPass,omitempty"`
 	// rootPasswordSecretRef is the Secret key that contains the password of the
 	// root account. Changing its value changes the password in the server. If
