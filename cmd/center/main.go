@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/net/netutil"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -39,6 +40,8 @@ type options struct {
 	address, healthAddress string
 	certDir                string
 	namespaces             string
+	audiences              string
+	maxConnections         int
 }
 
 func main() {
@@ -48,6 +51,9 @@ func main() {
 	flag.StringVar(&o.certDir, "cert-dir", "",
 		"directory with tls.crt and tls.key; changed files are reloaded (default: a self-signed certificate, created at each start)")
 	flag.StringVar(&o.namespaces, "namespaces", "", "comma-separated namespaces to watch (default: all namespaces)")
+	flag.StringVar(&o.audiences, "token-audiences", "",
+		"comma-separated audiences of tokens; a token needs one of them (default: the audiences of the API server)")
+	flag.IntVar(&o.maxConnections, "max-connections", 5000, "maximum number of open connections; more connections wait")
 	flag.Parse()
 	log := logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil))
 	ctrl.SetLogger(log)
@@ -68,11 +74,11 @@ func run(ctx context.Context, log logr.Logger, o options) error {
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "holdfast-center/" + version
-	var namespaces []string
-	if o.namespaces != "" {
-		namespaces = strings.Split(o.namespaces, ",")
+	if o.maxConnections < 1 {
+		return fmt.Errorf("--max-connections=%d must be at least 1", o.maxConnections)
 	}
-	c, err := center.NewCenter(center.Options{Config: cfg, Namespaces: namespaces}, authz.Options{}, sse.Options{}, version)
+	c, err := center.NewCenter(center.Options{Config: cfg, Namespaces: splitList(o.namespaces)},
+		authz.Options{Audiences: splitList(o.audiences)}, sse.Options{}, version)
 	if err != nil {
 		return err
 	}
@@ -96,6 +102,9 @@ func run(ctx context.Context, log logr.Logger, o options) error {
 		if err != nil {
 			return fmt.Errorf("listen on %s: %w; check whether another process uses the port", s.address, err)
 		}
+		if s.Server == api {
+			listener = netutil.LimitListener(listener, o.maxConnections)
+		}
 		wg.Go(func() { cancel(serve(s.Server, listener)) })
 	}
 	log.Info("Center is listening", "address", o.address, "version", version)
@@ -110,6 +119,11 @@ func run(ctx context.Context, log logr.Logger, o options) error {
 		return cause
 	}
 	return nil
+}
+
+// splitList splits a comma-separated flag.
+func splitList(value string) []string {
+	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // serve serves until the server is shut down.

@@ -45,7 +45,12 @@ type testCenter struct {
 
 func startCenter(t *testing.T, config *rest.Config, authzOptions authz.Options) *testCenter {
 	t.Helper()
-	c, err := center.NewCenter(center.Options{Config: config}, authzOptions, sse.Options{MaxClients: 6000, MaxClientsPerUser: 6000}, "test")
+	return startLimitedCenter(t, config, authzOptions, sse.Options{MaxClients: 6000, MaxClientsPerUser: 6000, MaxClientsPerTenant: 6000})
+}
+
+func startLimitedCenter(t *testing.T, config *rest.Config, authzOptions authz.Options, hubOptions sse.Options) *testCenter {
+	t.Helper()
+	c, err := center.NewCenter(center.Options{Config: config}, authzOptions, hubOptions, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

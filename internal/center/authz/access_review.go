@@ -91,10 +91,11 @@ func (r *Reviewer) reviewAccess(ctx context.Context, user *User, a Attributes) (
 	wrapErr := func(err error) (bool, error) {
 		return false, reviewFailedError(fmt.Sprintf("permission of %s to %s", user.name, a), accessReviews, err)
 	}
-	if err := r.accessReviewSlots.Acquire(ctx, 1); err != nil {
+	tenant := user.Tenant()
+	if err := r.accessReviewSlots.Acquire(ctx, tenant); err != nil {
 		return wrapErr(err)
 	}
-	defer r.accessReviewSlots.Release(1)
+	defer r.accessReviewSlots.Release(tenant)
 	r.stats.accessReviews.Add(1)
 	got, err := r.accessClient.Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -47,14 +47,16 @@ func (r *Reviewer) Middleware(next http.Handler) http.Handler {
 }
 
 // WriteAuthError rejects a request: with 401 for [ErrNoToken] and [ErrInvalidToken], and with 503 for all
-// other errors.
+// other errors. It closes connections of unauthenticated clients, because connections are limited.
 func WriteAuthError(w http.ResponseWriter, req *http.Request, err error) {
 	h := w.Header()
 	switch {
 	case errors.Is(err, ErrNoToken):
+		h.Set("Connection", "close")
 		h.Set("WWW-Authenticate", "Bearer")
 		writeError(w, http.StatusUnauthorized, ReasonUnauthenticated, err.Error())
 	case errors.Is(err, ErrInvalidToken):
+		h.Set("Connection", "close")
 		h.Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		writeError(w, http.StatusUnauthorized, ReasonUnauthenticated, err.Error())
 	default:

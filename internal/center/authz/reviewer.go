@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,6 +19,8 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"github.com/holdfast-dev/holdfast/internal/center/fairqueue"
 )
 
 // The reviews, by the resource names used in roles.
@@ -40,7 +43,8 @@ type Reviewer struct {
 
 	// Tokens that were valid before do not queue behind unknown ones: a flood of invalid tokens must
 	// not close the streams of other users.
-	knownTokenSlots, unknownTokenSlots, accessReviewSlots *semaphore.Weighted
+	knownTokenSlots, unknownTokenSlots *semaphore.Weighted
+	accessReviewSlots                  *fairqueue.Slots
 
 	stats counters
 }
@@ -76,9 +80,12 @@ func New(config *rest.Config, o Options) (*Reviewer, error) {
 		accessCache:       newReviewCache[accessKey, struct{}](o.Clock, o.MaxAccessReviews),
 		knownTokenSlots:   semaphore.NewWeighted(int64(o.MaxConcurrentReviews)),
 		unknownTokenSlots: semaphore.NewWeighted(int64(o.MaxConcurrentReviews)),
-		accessReviewSlots: semaphore.NewWeighted(int64(o.MaxConcurrentReviews)),
+		accessReviewSlots: fairqueue.NewSlots(o.MaxConcurrentReviews, o.reviewsPerTenant(), math.MaxInt),
 	}, nil
 }
+
+// Audiences returns the accepted audiences of tokens; none for those of the API server.
+func (r *Reviewer) Audiences() []string { return r.options.Audiences }
 
 // Authenticate returns the user that a token belongs to. The error wraps [ErrNoToken],
 // [ErrInvalidToken] or [ErrReviewFailed].

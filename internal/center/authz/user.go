@@ -10,6 +10,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 // User is the user of a token, as returned by the API server. It is immutable because requests share it.
@@ -38,6 +39,15 @@ func NewUser(info authenticationv1.UserInfo) *User {
 
 // Name returns the user name as in the audit log of the API server.
 func (u *User) Name() string { return u.name }
+
+// Tenant returns the group of users that share the limits of the center: one user, or all ServiceAccounts of a
+// namespace, because a user who can create one can create many.
+func (u *User) Tenant() string {
+	if namespace, _, err := serviceaccount.SplitUsername(u.name); err == nil {
+		return "namespace " + namespace
+	}
+	return "user " + u.name
+}
 
 // UID returns the UID, or "" for users without a UID.
 func (u *User) UID() string { return u.uid }

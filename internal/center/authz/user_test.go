@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"slices"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -48,5 +49,15 @@ func TestUserIsImmutable(t *testing.T) {
 	u.Groups()[0] = "system:masters"
 	if got := u.Groups()[0]; got != "x" {
 		t.Errorf("got group %q", got)
+	}
+}
+
+func TestTenantOfUser(t *testing.T) {
+	var got []string
+	for _, name := range []string{"alice", "system:serviceaccount:shop:robot", "system:serviceaccount:shop:viewer", "system:serviceaccount:shop", "system:node:a"} {
+		got = append(got, authz.NewUser(authenticationv1.UserInfo{Username: name}).Tenant())
+	}
+	if want := []string{"user alice", "namespace shop", "namespace shop", "user system:serviceaccount:shop", "user system:node:a"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -223,7 +223,7 @@ func (s *Viewer) reviewScopes(ctx context.Context, scopes []Scope) error {
 	var changed, answered atomic.Int64
 	user := s.User()
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(1, s.reviewer.options.MaxConcurrentReviews/2))
+	g.SetLimit(s.reviewer.options.reviewsPerTenant())
 	for _, scope := range scopes {
 		if ctx.Err() != nil {
 			break

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -57,7 +58,7 @@ func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 	}
 	c, err := s.caller(r)
 	if err != nil {
-		writeActionError(w, r, err)
+		s.writeActionError(w, r, err)
 		return
 	}
 	ref := actions.Ref{Kind: r.PathValue("kind"), Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
@@ -79,19 +80,23 @@ func (s *Server) performAction(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		writeActionError(w, r, err)
+		s.writeActionError(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, out)
 }
 
 // writeActionError writes an error of the API server or of its client.
-func writeActionError(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) writeActionError(w http.ResponseWriter, r *http.Request, err error) {
 	var e *actions.Error
 	switch {
 	case r.Context().Err() != nil: // the client has disconnected
 	case errors.As(err, &e):
-		writeError(w, e.HTTPStatus(), string(e.Reason), e.Message)
+		message := e.Message
+		if audiences := s.Reviewer.Audiences(); e.Reason == actions.Unauthenticated && len(audiences) > 0 {
+			message += "; it needs an audience of the API server in addition to " + strings.Join(audiences, " or ")
+		}
+		writeError(w, e.HTTPStatus(), string(e.Reason), message)
 	default:
 		authz.WriteAuthError(w, r, err)
 	}
@@ -101,7 +106,7 @@ func writeActionError(w http.ResponseWriter, r *http.Request, err error) {
 func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 	c, err := s.caller(r)
 	if err != nil {
-		writeActionError(w, r, err)
+		s.writeActionError(w, r, err)
 		return
 	}
 	q := r.URL.Query()
@@ -112,7 +117,7 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request) {
 	resource := schema.GroupVersionResource{Group: q.Get("group"), Version: version, Resource: r.PathValue("resource")}
 	o, err := c.Object(r.Context(), resource, q.Get("namespace"), r.PathValue("name"), actions.ObjectOptions{ManagedFields: q.Get("managers") == "true"})
 	if err != nil {
-		writeActionError(w, r, err)
+		s.writeActionError(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, o)
@@ -127,12 +132,19 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	}
 	c, err := s.caller(r)
 	if err != nil {
-		writeActionError(w, r, err)
+		s.writeActionError(w, r, err)
 		return
 	}
+	user, _, _ := authz.FromContext(r.Context())
+	release, err := s.Hub.Reserve(user.Name(), user.Tenant())
+	if err != nil {
+		writeStreamError(w, r, err)
+		return
+	}
+	defer release()
 	controller := http.NewResponseController(w)
 	if err := controller.SetReadDeadline(time.Time{}); err != nil {
-		writeActionError(w, r, err)
+		s.writeActionError(w, r, err)
 		return
 	}
 	out := &deadlineWriter{Writer: w, controller: controller}
@@ -140,7 +152,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	ref := actions.Ref{Kind: r.PathValue("kind"), Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	if err := c.Logs(r.Context(), ref, o, output); err != nil && !out.started {
-		writeActionError(w, r, err)
+		s.writeActionError(w, r, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/center/actions"
 	"github.com/holdfast-dev/holdfast/internal/center/activity"
 	"github.com/holdfast-dev/holdfast/internal/center/authz"
+	"github.com/holdfast-dev/holdfast/internal/center/fairqueue"
 	"github.com/holdfast-dev/holdfast/internal/center/informers"
 	"github.com/holdfast-dev/holdfast/internal/center/model"
 	"github.com/holdfast-dev/holdfast/internal/center/publish"
@@ -32,6 +33,7 @@ type Server struct {
 	Started  time.Time
 
 	accessHistory *accessHistory
+	requestSlots  *fairqueue.Slots
 }
 
 // maxHeaderBytes and maxBodyBytes limit the size of a request.
@@ -43,17 +45,18 @@ const (
 // Handler returns the handler for the API and the page.
 func (s *Server) Handler() http.Handler {
 	s.accessHistory = newAccessHistory()
+	s.requestSlots = fairqueue.NewSlots(maxRequests, maxRequestsPerTenant, maxQueuedRequests)
 	api := http.NewServeMux()
-	api.HandleFunc("GET /api/v1/applications", s.listApplications)
-	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}", s.application)
-	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}/why", s.diagnosis)
-	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}/tree", s.tree)
-	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}/history", s.history)
-	api.HandleFunc("POST /api/v1/applications/{kind}/{namespace}/{name}/{verb}", s.performAction)
+	api.HandleFunc("GET /api/v1/applications", s.limited(s.listApplications))
+	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}", s.limited(s.application))
+	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}/why", s.limited(s.diagnosis))
+	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}/tree", s.limited(s.tree))
+	api.HandleFunc("GET /api/v1/applications/{kind}/{namespace}/{name}/history", s.limited(s.history))
+	api.HandleFunc("POST /api/v1/applications/{kind}/{namespace}/{name}/{verb}", s.limited(s.performAction))
 	api.HandleFunc("GET /api/v1/logs/{kind}/{namespace}/{name}", s.logs)
-	api.HandleFunc("GET /api/v1/objects/{resource}/{name}", s.object)
-	api.HandleFunc("GET /api/v1/find", s.find)
-	api.HandleFunc("GET /api/v1/center", s.centerStatus)
+	api.HandleFunc("GET /api/v1/objects/{resource}/{name}", s.limited(s.object))
+	api.HandleFunc("GET /api/v1/find", s.limited(s.find))
+	api.HandleFunc("GET /api/v1/center", s.limited(s.centerStatus))
 	api.HandleFunc("GET /api/v1/stream", s.stream)
 	api.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, http.StatusNotFound, "NotFound", "unknown path; see /openapi/v1 for the API")
@@ -89,5 +92,5 @@ func WithSecurityHeaders(next http.Handler) http.Handler {
 // NewHTTPServer returns a server with timeouts against slow clients. It has no WriteTimeout because streams
 // are long-lived; they set a deadline for each write.
 func NewHTTPServer(handler http.Handler) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes}
+	return &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: maxHeaderBytes}
 }

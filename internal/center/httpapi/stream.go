@@ -50,7 +50,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	unchanged := s.accessHistory.unchanged(ctx, v)
 	defer s.accessHistory.save(v.User().Name(), v)
 	err = s.Hub.Serve(w, r.WithContext(ctx), sse.Subscription{
-		Topics: topics, User: v.User().Name(), AccessChanged: s.forwardAccessChanges(ctx, cancel, v, topics), Revoked: v.Revoked(),
+		Topics: topics, User: v.User().Name(), Tenant: v.User().Tenant(), AccessChanged: s.forwardAccessChanges(ctx, cancel, v, topics), Revoked: v.Revoked(),
 		Allows: func(sc sse.Scope) bool { return v.AllowsCached(authz.Scope(sc)) },
 		// A resumed client keeps entries that it received with the permissions of its previous stream.
 		ForceSnapshot: !unchanged,

@@ -172,7 +172,7 @@ func (r *harness) serve(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
 	userAccess := r.accessOf(q.Get("user"))
 	err := r.hub.Serve(w, req, sse.Subscription{
-		Topics: q["topic"], User: q.Get("user"), Allows: userAccess.allows, AccessChanged: userAccess.changed, Revoked: userAccess.revoked, ForceSnapshot: q.Has("fresh"),
+		Topics: q["topic"], User: q.Get("user"), Tenant: "user " + q.Get("user"), Allows: userAccess.allows, AccessChanged: userAccess.changed, Revoked: userAccess.revoked, ForceSnapshot: q.Has("fresh"),
 	})
 	var limit *sse.LimitError
 	switch {

@@ -33,9 +33,9 @@ const (
 
 // Options configures a hub. A zero field means its default.
 type Options struct {
-	// MaxClients and MaxClientsPerUser limit the number of open streams. Defaults: 4,096 and 32.
-	// MaxTopicsPerClient limits the topics of one stream. Default: 64.
-	MaxClients, MaxClientsPerUser, MaxTopicsPerClient int
+	// MaxClients, MaxClientsPerUser and MaxClientsPerTenant limit the number of open streams and reservations.
+	// Defaults: 4,096, 32 and 1,024. MaxTopicsPerClient limits the topics of one stream. Default: 64.
+	MaxClients, MaxClientsPerUser, MaxClientsPerTenant, MaxTopicsPerClient int
 	// HeartbeatInterval is the interval of heartbeats on an idle stream. Default: 15 s. TopicIdleTimeout is
 	// the time after which an unused topic is closed. Default: 1 min. WriteTimeout is the timeout of one
 	// write. Default: 10 s.
@@ -57,18 +57,21 @@ type Hub struct {
 
 	// mu is one lock for all topics, so that sequence numbers increase on every stream. It must not be held
 	// while writing to a client or calling the source.
-	mu             sync.Mutex
-	sequence       uint64
-	topics         map[string]*topic
-	clientCount    int
-	streamsPerUser map[string]int
-	closed         bool
+	mu          sync.Mutex
+	sequence    uint64
+	topics      map[string]*topic
+	clientCount int
+	// open counts the streams and reservations.
+	open                       int
+	openPerUser, openPerTenant map[string]int
+	closed                     bool
 }
 
 // New returns a hub. Run must be called.
 func New(source Source, c clock.WithTicker, o Options) *Hub {
 	o.MaxClients = cmp.Or(o.MaxClients, 4096)
 	o.MaxClientsPerUser = cmp.Or(o.MaxClientsPerUser, 32)
+	o.MaxClientsPerTenant = cmp.Or(o.MaxClientsPerTenant, 1024)
 	o.MaxTopicsPerClient = cmp.Or(o.MaxTopicsPerClient, 64)
 	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, 15*time.Second)
 	o.TopicIdleTimeout = cmp.Or(o.TopicIdleTimeout, time.Minute)
@@ -76,7 +79,7 @@ func New(source Source, c clock.WithTicker, o Options) *Hub {
 	return &Hub{
 		source: source, clock: c, options: o, replica: rand.Text()[:12],
 		buffers: sync.Pool{New: func() any { return new([writeBufferSize]byte) }},
-		done:    make(chan struct{}), topics: map[string]*topic{}, streamsPerUser: map[string]int{},
+		done:    make(chan struct{}), topics: map[string]*topic{}, openPerUser: map[string]int{}, openPerTenant: map[string]int{},
 	}
 }
 
@@ -159,7 +162,7 @@ var ErrClosed = errors.New("the center is shutting down; reconnect")
 // LimitError means that a limit of Options is exceeded.
 type LimitError struct {
 	Limit int
-	// User is set if MaxClientsPerUser is exceeded.
+	// User is set if the limit of a user or of a tenant is exceeded.
 	User string
 	// Topics is set if MaxTopicsPerClient is exceeded.
 	Topics int
@@ -170,39 +173,73 @@ func (e *LimitError) Error() string {
 	case e.Topics > 0:
 		return fmt.Sprintf("stream requests %d topics, limit is %d; request fewer", e.Topics, e.Limit)
 	case e.User != "":
-		return fmt.Sprintf("user %s has reached the limit of %d open streams; close one", e.User, e.Limit)
+		return fmt.Sprintf("%s has reached the limit of %d open streams and logs; close one", e.User, e.Limit)
 	}
-	return fmt.Sprintf("the center has reached the limit of %d open streams; try again later, or run more replicas", e.Limit)
+	return fmt.Sprintf("the center has reached the limit of %d open streams and logs; try again later, or run more replicas", e.Limit)
 }
 
-// admit checks the limits and counts the client.
-func (h *Hub) admit(s Subscription) error {
+// Reserve counts a response that stays open but is not a stream of the hub, such as logs, within the same limits. The
+// caller calls release when the response ends.
+func (h *Hub) Reserve(user, tenant string) (release func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.reserve(user, tenant); err != nil {
+		return nil, err
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.unreserve(user, tenant)
+	}, nil
+}
+
+// admit checks the limits and counts the client. release reverts it.
+func (h *Hub) admit(s Subscription) (release func(), err error) {
 	if n := len(s.Topics); n > h.options.MaxTopicsPerClient {
-		return &LimitError{Limit: h.options.MaxTopicsPerClient, Topics: n}
+		return nil, &LimitError{Limit: h.options.MaxTopicsPerClient, Topics: n}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.reserve(s.User, s.Tenant); err != nil {
+		return nil, err
+	}
+	h.clientCount++
+	h.serving.Add(1)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.clientCount--
+		h.unreserve(s.User, s.Tenant)
+		h.serving.Done()
+	}, nil
+}
+
+// reserve requires the lock.
+func (h *Hub) reserve(user, tenant string) error {
+	o := &h.options
 	switch {
 	case h.closed:
 		return ErrClosed
-	case h.clientCount >= h.options.MaxClients:
-		return &LimitError{Limit: h.options.MaxClients}
-	case h.streamsPerUser[s.User] >= h.options.MaxClientsPerUser:
-		return &LimitError{Limit: h.options.MaxClientsPerUser, User: s.User}
+	case h.open >= o.MaxClients:
+		return &LimitError{Limit: o.MaxClients}
+	case h.openPerUser[user] >= o.MaxClientsPerUser:
+		return &LimitError{Limit: o.MaxClientsPerUser, User: "user " + user}
+	case h.openPerTenant[tenant] >= o.MaxClientsPerTenant:
+		return &LimitError{Limit: o.MaxClientsPerTenant, User: tenant}
 	}
-	h.clientCount++
-	h.streamsPerUser[s.User]++
-	h.serving.Add(1)
+	h.open++
+	h.openPerUser[user]++
+	h.openPerTenant[tenant]++
 	return nil
 }
 
-// release reverts admit.
-func (h *Hub) release(s Subscription) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.clientCount--
-	if h.streamsPerUser[s.User]--; h.streamsPerUser[s.User] == 0 {
-		delete(h.streamsPerUser, s.User)
+// unreserve requires the lock.
+func (h *Hub) unreserve(user, tenant string) {
+	h.open--
+	if h.openPerUser[user]--; h.openPerUser[user] == 0 {
+		delete(h.openPerUser, user)
 	}
-	h.serving.Done()
+	if h.openPerTenant[tenant]--; h.openPerTenant[tenant] == 0 {
+		delete(h.openPerTenant, tenant)
+	}
 }

@@ -2,6 +2,7 @@ package sse_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -185,7 +186,7 @@ func TestSourceErrorIsReturned(t *testing.T) {
 }
 
 func TestStreamLimits(t *testing.T) {
-	r := newHarness(t, clocktesting.NewFakeClock(time.Now()), sse.Options{MaxClients: 3, MaxClientsPerUser: 2, MaxTopicsPerClient: 2})
+	r := newHarness(t, clocktesting.NewFakeClock(time.Now()), sse.Options{MaxClients: 3, MaxClientsPerUser: 2, MaxClientsPerTenant: 2, MaxTopicsPerClient: 2})
 	r.server.Start()
 	first := r.connect("topic=a&user=eve", "")
 	r.connect("topic=a&user=eve", "")
@@ -199,13 +200,37 @@ func TestStreamLimits(t *testing.T) {
 			t.Errorf("want %d with %q, got %d %q", code, want, resp.StatusCode, body)
 		}
 	}
-	refused("topic=a&user=eve", http.StatusTooManyRequests, "user eve has reached the limit of 2 open streams")
+	refused("topic=a&user=eve", http.StatusTooManyRequests, "user eve has reached the limit of 2 open streams and logs")
 	r.connect("topic=a&user=bob", "")
-	refused("topic=a&user=ann", http.StatusServiceUnavailable, "limit of 3 open streams")
+	refused("topic=a&user=ann", http.StatusServiceUnavailable, "limit of 3 open streams and logs")
 	refused("topic=a&topic=b&topic=c&user=ann", http.StatusServiceUnavailable, "stream requests 3 topics, limit is 2")
 	first.cancel()
 	eventually(t, "eve to be below the limit", func() bool { return r.hub.Stats().Clients == 2 })
 	r.connect("topic=a&user=eve", "").expectEvents("", "snapshot")
+}
+
+func TestReservationsCountAsStreams(t *testing.T) {
+	r := newHarness(t, clocktesting.NewFakeClock(time.Now()), sse.Options{MaxClients: 4, MaxClientsPerUser: 2, MaxClientsPerTenant: 3})
+	reserve := func(user, tenant, want string) func() {
+		t.Helper()
+		release, err := r.hub.Reserve(user, tenant)
+		if got := fmt.Sprint(err); (err != nil || want != "") && !strings.HasPrefix(got, want) {
+			t.Errorf("want %q, got %q", want, got)
+		}
+		return release
+	}
+	first := reserve("a", "namespace shop", "")
+	reserve("a", "namespace shop", "")
+	reserve("a", "namespace shop", "user a has reached the limit of 2 open streams and logs; close one")
+	reserve("b", "namespace shop", "")
+	reserve("c", "namespace shop", "namespace shop has reached the limit of 3 open streams and logs; close one")
+	reserve("d", "user d", "")
+	reserve("e", "user e", "the center has reached the limit of 4 open streams and logs")
+	first()
+	if clients := r.hub.Stats().Clients; clients != 0 {
+		t.Errorf("%d streams are counted", clients)
+	}
+	reserve("c", "namespace shop", "")
 }
 
 func TestHeartbeat(t *testing.T) {

@@ -169,7 +169,7 @@ func figuresHarness(t *testing.T, o sse.Options) *harness {
 	if os.Getenv(figuresEnv) == "" {
 		t.Skip("set " + figuresEnv + "=1")
 	}
-	o.MaxClientsPerUser = 10000
+	o.MaxClientsPerUser, o.MaxClientsPerTenant = 10000, 10000
 	r := newHarness(t, clock.RealClock{}, o)
 	r.server.Start()
 	return r

@@ -13,8 +13,8 @@ import (
 // Subscription is the request of a client.
 type Subscription struct {
 	Topics []string
-	// User is the user name for the limit per user.
-	User string
+	// User and Tenant are the names for the limits per user and per tenant.
+	User, Tenant string
 	// Allows reports whether the user currently has a permission. It is called for every frame with locks
 	// held, so it must be fast and must not call the hub.
 	Allows func(Scope) bool
@@ -32,10 +32,11 @@ type Subscription struct {
 // ends. It returns an error only if nothing was written, so that the caller can write an error response: a
 // [LimitError], [ErrClosed], an error of the source or of the context. [Stats] counts how streams end.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, s Subscription) error {
-	if err := h.admit(s); err != nil {
+	release, err := h.admit(s)
+	if err != nil {
 		return err
 	}
-	defer h.release(s)
+	defer release()
 	var topics []*topic
 	defer func() {
 		for _, t := range topics {
