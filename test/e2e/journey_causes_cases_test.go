@@ -104,9 +104,12 @@ var faults = map[string]fault{
 
 	"QuotaExceeded":         {manifest: fmt.Sprintf(quotaManifest, `pods: "0"`) + "---\n" + faultAppService(`{`+webSpec+`}`), code: "QuotaExceeded", isVisible: replicaFailure},
 	"QuotaExceededStateful": {manifest: fmt.Sprintf(quotaManifest, `pods: "0"`) + "---\n" + faultAppStack(statefulComponent("standard")), code: "QuotaExceeded", isVisible: hasEvent("FailedCreate", "exceeded quota"), grace: 15 * time.Second},
-	"QuotaExceededService":  {manifest: fmt.Sprintf(quotaManifest, `services: "0"`) + "---\n" + faultAppService(`{`+webSpec+`ports: [{port: 80}]}`), code: "QuotaExceeded"},
-	"QuotaNeedsRequests":    {manifest: fmt.Sprintf(quotaManifest, `requests.cpu: "1"`) + "---\n" + faultAppService(`{`+webSpec+`}`), code: "QuotaNeedsRequests", isVisible: replicaFailure},
-	"LimitRange":            {manifest: "apiVersion: v1\nkind: LimitRange\nmetadata: {name: range}\nspec: {limits: [{type: Container, max: {memory: 1Gi}}]}\n---\n" + faultAppService(`{`+webSpec+`resources: {limits: {memory: 2Gi}}}`), code: "LimitRange", isVisible: replicaFailure},
+	"QuotaExceededService": {manifest: fmt.Sprintf(quotaManifest, `services: "0"`), trigger: func(s *faultTest) {
+		s.waitUntil(30*time.Second, "the quota is enforced", s.quotaIsEnforced) // the rejection before that has another message
+		apply(s.T, s.ns, faultAppService(`{`+webSpec+`ports: [{port: 80}]}`))
+	}, code: "QuotaExceeded"},
+	"QuotaNeedsRequests": {manifest: fmt.Sprintf(quotaManifest, `requests.cpu: "1"`) + "---\n" + faultAppService(`{`+webSpec+`}`), code: "QuotaNeedsRequests", isVisible: replicaFailure},
+	"LimitRange":         {manifest: "apiVersion: v1\nkind: LimitRange\nmetadata: {name: range}\nspec: {limits: [{type: Container, max: {memory: 1Gi}}]}\n---\n" + faultAppService(`{`+webSpec+`resources: {limits: {memory: 2Gi}}}`), code: "LimitRange", isVisible: replicaFailure},
 	"PodSecurity": {manifest: faultAppService(`{` + webSpec + `}`), trigger: func(s *faultTest) {
 		waitAppServiceReady(s)
 		kubectl(s.T, "label", "namespace", s.ns, "pod-security.kubernetes.io/enforce=restricted")

@@ -79,6 +79,15 @@ func replicaFailure(s *faultTest) bool {
 		slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentReplicaFailure })
 }
 
+// quotaIsEnforced reports whether the quotas of the namespace have been counted, which takes seconds in a new cluster.
+func (s *faultTest) quotaIsEnforced() bool {
+	var list corev1.ResourceQuotaList
+	if err := s.List(s.Context(), &list, api.InNamespace(s.ns)); err != nil {
+		s.Fatal(err)
+	}
+	return len(list.Items) > 0 && !slices.ContainsFunc(list.Items, func(q corev1.ResourceQuota) bool { return len(q.Status.Used) == 0 })
+}
+
 // hasEvent matches an event.
 func hasEvent(reason, text string) func(*faultTest) bool {
 	return func(s *faultTest) bool {
