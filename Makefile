@@ -36,6 +36,8 @@ KUBECTL := bin/k8s/kubectl --kubeconfig=$(DIR)/kubeconfig
 help: ## List the targets
 	@awk -F ':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+POLICIES := go run ./engine/policy/generate
+
 ##@ Code
 .PHONY: generate
 generate: ## Regenerate code, manifests, module files and reference pages
@@ -46,6 +48,10 @@ generate: ## Regenerate code, manifests, module files and reference pages
 	cd examples/own-kind && $(CURDIR)/$(TOOL) controller-gen object crd rbac:roleName=guestbook-operator \
 	  paths=. paths=github.com/holdfast-dev/holdfast/engine paths=github.com/holdfast-dev/holdfast/engine/rbac/service \
 	  paths=github.com/holdfast-dev/holdfast/engine/rbac/stateful output:crd:dir=config/crd output:rbac:dir=config
+	$(POLICIES) -name holdfast -group apps.holdfast.dev -kinds AppService=appservices,AppStack=appstacks,CloudManager=cloudmanagers \
+	  -account holdfast-system/holdfast-operator -policies operator-account >config/policy/operator-account.yaml
+	$(POLICIES) -name guestbook -group example.com -kinds Guestbook=guestbooks -types Service,Stateful -label-prefix guestbook.example.com \
+	  -account holdfast-system/guestbook-operator >examples/own-kind/config/policies.yaml
 	hack/update-codegen.sh
 	go run ./hack/messages . docs/reference/messages.md
 	for m in $(MODULES); do (cd $$m && go mod tidy); done
@@ -67,13 +73,13 @@ fmt: ## Format the Go code
 	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOL) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: vuln
-vuln: ## Run govulncheck
+vuln: ## Run govulncheck (VULN=offline if the vulnerability database is not reachable)
 	hack/vulncheck.sh $(MODULES)
 
 .PHONY: verify
 verify: ## Fail if generated files are out of date or a linter reports a problem
 	hack/verify-clean.sh $(MAKE) generate
-	for o in cluster-wide namespaced; do $(TOOL) kustomize build config/overlays/$$o >/dev/null; done
+	for o in cert-manager cluster-wide namespaced; do $(TOOL) kustomize build config/overlays/$$o >/dev/null; done
 	$(MAKE) lint-names lint-prose lint vuln
 
 ##@ Tests
@@ -137,6 +143,10 @@ test-e2e: images build dist ## Run the tests of the test cluster and the end-to-
 .PHONY: fuzz
 fuzz: ## Fuzz the connections to database servers: make fuzz TIME=10m
 	go test -timeout 0 -run '^$$' -fuzz FuzzServer -fuzztime $(or $(TIME),10m) ./internal/database
+
+.PHONY: test-security
+test-security: assets test-programs ## Run the test of each finding of the security review (5 minutes, needs root)
+	HOLDFAST_PREBUILT=$(CURDIR)/bin hack/security-tests.sh
 
 # Fault injection: make faults (all plans), make faults PLANS=200 SEED=7 (a sample), make faults REPLAY=<line>
 # (one plan), make faults KINDS=crash,travel (some kinds), make faults STEPS=data- (some steps).

@@ -97,6 +97,13 @@ func testServiceRejected(t *testing.T, apps dynamic.ResourceInterface) {
 			spec: `{replicas: 1}`,
 			want: []string{"spec.image: Required value"},
 		},
+		"probes of another host": {
+			spec: `{image: nginx, probes: {readiness: {httpGet: {host: 169.254.169.254, port: 80}}, liveness: {tcpSocket: {host: 10.0.0.1, port: 22}}}}`,
+			want: []string{
+				"spec.probes.liveness: Invalid value: a probe must not set host, because the node sends it with its own access to the network; remove host to check the pod",
+				"spec.probes.readiness: Invalid value: a probe must not set host, because the node sends it with its own access to the network; remove host to check the pod",
+			},
+		},
 		"empty image": {
 			spec: `{image: ""}`,
 			want: []string{"spec.image: image must be a lowercase image name with an optional tag or digest, without spaces or https://, for example nginx:1.27 or registry.example.com/shop/web:1"},

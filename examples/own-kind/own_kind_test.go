@@ -73,7 +73,7 @@ const missingImage = "example.com/guestbook:missing"
 func TestOperator(t *testing.T) {
 	plane := enginetest.Start(t, enginetest.Options{
 		CRDs: []string{"config/crd", "../../config/crd"},
-		Manifests: []string{"config/role.yaml", "config/binding.yaml", "config/center.yaml",
+		Manifests: []string{"config/policies.yaml", "config/role.yaml", "config/binding.yaml", "config/center.yaml", "../../config/policy/operator-account.yaml",
 			"../../config/center/role.yaml", "../../config/center/binding.yaml", "../../config/rbac/role.yaml", "../../config/rbac/binding.yaml"},
 		MissingImages: []string{missingImage},
 	})
@@ -108,6 +108,7 @@ func TestOperator(t *testing.T) {
 	w.Expect(g.Status.ComponentsReady).To(Equal("2/2"))
 
 	t.Run("children", func(t *testing.T) { testChildren(t, c, namespace) })
+	t.Run("policies", func(t *testing.T) { testPolicies(t, plane, c, g) })
 	t.Run("plugin", func(t *testing.T) { testPlugin(t, plane, namespace) })
 	t.Run("two operators", func(t *testing.T) { testTwoOperators(t, plane, c, g) })
 	t.Run("center", func(t *testing.T) { testCenter(t, plane, namespace) })

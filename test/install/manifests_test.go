@@ -130,11 +130,17 @@ func verbsByResource(t *testing.T, role *unstructured.Unstructured) map[string]s
 	for _, rule := range r.Rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
-				name := strings.TrimSuffix(resource+"."+group, ".")
-				if found[name] != "" {
-					t.Errorf("%s is granted twice in %s", name, r.Name)
+				objects := rule.ResourceNames
+				if len(objects) == 0 {
+					objects = []string{""} // all
 				}
-				found[name] = strings.Join(rule.Verbs, ", ")
+				for _, object := range objects {
+					name := strings.TrimSpace(strings.TrimSuffix(resource+"."+group, ".") + " " + object)
+					if found[name] != "" {
+						t.Errorf("%s is granted twice in %s", name, r.Name)
+					}
+					found[name] = strings.Join(rule.Verbs, ", ")
+				}
 			}
 		}
 	}

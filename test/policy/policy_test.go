@@ -98,7 +98,7 @@ func newWorld(t *testing.T) *world {
 	for _, ns := range []string{shopNamespace, otherNamespace} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}
-	w.install(root)
+	w.install(root, "cluster-wide")
 	for _, u := range users() {
 		w.grant(u)
 	}
@@ -107,10 +107,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// install applies the manifests of `make dist`. The CRDs are installed already.
-func (w *world) install(root string) {
+// install applies the manifests of an overlay. The CRDs are installed already.
+func (w *world) install(root, overlay string) {
 	w.t.Helper()
-	cmd := exec.Command("hack/tool.sh", "kustomize", "build", "config/overlays/cluster-wide")
+	cmd := exec.Command("hack/tool.sh", "kustomize", "build", "config/overlays/"+overlay)
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -9,4 +9,5 @@ package service
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",namespace=holdfast-system,resources=secrets,verbs=create;get
+// +kubebuilder:rbac:groups="",namespace=holdfast-system,resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",namespace=holdfast-system,resources=secrets,resourceNames=holdfast-content-key;holdfast-database-ca,verbs=get

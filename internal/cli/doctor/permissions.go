@@ -51,7 +51,8 @@ var (
 	}
 	leaseNamespaceRules = []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "get"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"holdfast-content-key", "holdfast-database-ca"}, Verbs: []string{"get"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
 	}
 )
@@ -64,8 +65,14 @@ func accessAttributes(namespace string, rules []rbacv1.PolicyRule) []authorizati
 		for _, group := range r.APIGroups {
 			for _, resource := range r.Resources {
 				resource, sub, _ := strings.Cut(resource, "/")
-				for _, verb := range r.Verbs {
-					out = append(out, authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: resource, Subresource: sub, Verb: verb})
+				names := r.ResourceNames
+				if len(names) == 0 {
+					names = []string{""} // all
+				}
+				for _, name := range names {
+					for _, verb := range r.Verbs {
+						out = append(out, authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: resource, Subresource: sub, Name: name, Verb: verb})
+					}
 				}
 			}
 		}
@@ -115,6 +122,9 @@ func describeAccess(a *authorizationv1.ResourceAttributes) string {
 		resource += "/" + a.Subresource
 	}
 	text := a.Verb + " " + resource
+	if a.Name != "" {
+		text += " " + a.Name
+	}
 	if a.Namespace != "" {
 		text += " in namespace " + a.Namespace
 	}

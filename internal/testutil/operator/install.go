@@ -44,7 +44,11 @@ func ApplyManifests(ctx context.Context, plane *controlplane.Plane) error {
 	if _, err := client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	for _, file := range []string{"rbac/role.yaml", "rbac/binding.yaml", "policy/requester-rights.yaml", "policy/keep-data.yaml", "policy/plain-passwords.yaml"} {
+	policies, err := policyFiles(root)
+	if err != nil {
+		return err
+	}
+	for _, file := range append(policies, "rbac/role.yaml", "rbac/binding.yaml") {
 		content, err := os.ReadFile(filepath.Join(root, "config", file))
 		if err != nil {
 			return err
@@ -56,6 +60,22 @@ func ApplyManifests(ctx context.Context, plane *controlplane.Plane) error {
 		}
 	}
 	return nil
+}
+
+// policyFiles returns the files of config/policy that users apply.
+func policyFiles(root string) ([]string, error) {
+	content, err := os.ReadFile(filepath.Join(root, "config", "policy", "kustomization.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var kustomization struct{ Resources []string }
+	if err := yaml.Unmarshal(content, &kustomization); err != nil {
+		return nil, err
+	}
+	for i, file := range kustomization.Resources {
+		kustomization.Resources[i] = filepath.Join("policy", file)
+	}
+	return kustomization.Resources, nil
 }
 
 func createDocument(ctx context.Context, client kubernetes.Interface, doc string) error {
