@@ -136,6 +136,7 @@ func testObjectsAreRedacted(w *world) {
 		return metav1.ObjectMeta{Namespace: w.NS, Name: name, Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": applied}}
 	}
 	cm := &appsapi.CloudManager{ObjectMeta: in("product")}
+	cm.Annotations[appsapi.DefaultKeys.Trial] = "true" // for rootPass
 	cm.Spec.Front.Deployment.Image, cm.Spec.Identity.Deployment.Image = "front:1", "identity:1"
 	cm.Spec.DB.StatefulSet.Image, cm.Spec.DB.RootPass = "mariadb:11", "canary-root"
 	cm.Spec.DB.StatefulSet.Storage.Size.Set(1 << 30)
