@@ -69,6 +69,7 @@ func addPodAttempts(all map[string]attempt) {
 		"Windows host process":                          "os: {name: windows}, hostNetwork: true, securityContext: {windowsOptions: {hostProcess: true, runAsUserName: system}}",
 		"account with all permissions":                  "serviceAccountName: admin",
 		"account that can escalate":                     "serviceAccountName: escalator",
+		"account that can bind cluster-admin only":      "serviceAccountName: binder",
 		"account that can impersonate":                  "serviceAccountName: impersonator",
 		"account that can create pods in kube-system":   "serviceAccountName: deployer",
 		"account that is mounted without its own token": "serviceAccountName: admin, automountServiceAccountToken: false",
@@ -118,6 +119,16 @@ func addForeignObjectAttempts(all map[string]attempt) {
 		evil := []map[string]any{{"name": "web", "service": map[string]any{"image": "evil/web:1"}}}
 		return w.thief.Patch(w.t.Context(), w.app.DeepCopy(), mergePatch(w.t, evil, "spec", "components"))
 	}
+	all["application: owner that does not exist"] = func(w *theft) error {
+		owner := []map[string]any{{"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "none"}}
+		return w.thief.Patch(w.t.Context(), w.app.DeepCopy(), mergePatch(w.t, owner, "metadata", "ownerReferences"))
+	}
+	all["revision of a StatefulSet: forged"] = createOwned(`{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: attack}, revision: 1, data: {spec: {template: {spec: {hostPID: true}}}}}`)
+	all["own object: adoption allowed"] = patchExisting("apps/v1", "Deployment", "own", "true", "metadata", "annotations", "apps.holdfast.dev/adopt")
+	all["own object: created adoptable"] = createOwned(`{apiVersion: v1, kind: ConfigMap, metadata: {name: attack, annotations: {apps.holdfast.dev/adopt: "true"}}}`)
+	all["own object: labels and owner removed"] = func(w *theft) error {
+		return w.thief.Patch(w.t.Context(), w.existing("apps/v1", "Deployment", "own"), client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": null, "ownerReferences": null}}`)))
+	}
 	all["application: deleted"] = func(w *theft) error { return w.thief.Delete(w.t.Context(), w.app.DeepCopy()) }
 	all["application: created"] = create(`{apiVersion: apps.holdfast.dev/v1alpha1, kind: AppService, metadata: {name: attack}, spec: {image: x}}`)
 	all["own namespace: Deployment of the operator"] = patchExisting("apps/v1", "Deployment", "holdfast-system/holdfast-operator", 0, "spec", "replicas")
@@ -135,6 +146,7 @@ func addSecretAttempts(all map[string]attempt) {
 	all["foreign Secret: labeled"] = patchExisting("v1", "Secret", "foreign", map[string]string{"app.kubernetes.io/managed-by": "holdfast", "apps.holdfast.dev/workload": "x"}, "metadata", "labels")
 	all["foreign Secret: deleted"] = deleteExisting("v1", "Secret", "foreign")
 	all["own namespace: another Secret"] = createOwned(`{apiVersion: v1, kind: Secret, metadata: {name: attack, namespace: holdfast-system}}`)
+	all["own namespace: authority that is a token"] = create(`{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: holdfast-database-ca, namespace: holdfast-system, annotations: {kubernetes.io/service-account.name: holdfast-operator}}}`)
 	all["own namespace: content key replaced"] = patchExisting("v1", "Secret", "holdfast-system/holdfast-content-key", "ZXZpbA==", "data", "key")
 	all["own namespace: content key deleted"] = deleteExisting("v1", "Secret", "holdfast-system/holdfast-content-key")
 }
