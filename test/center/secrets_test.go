@@ -38,6 +38,7 @@ func plantCanaries(t *testing.T, w *harness.World) {
 	}
 	service.Spec.Args = []string{"--password", canary, "--token=" + canary}
 	manager := &appsapi.CloudManager{ObjectMeta: objectMeta("bird")}
+	manager.Annotations = map[string]string{appsapi.DefaultKeys.Trial: "true"} // for rootPass
 	manager.Spec.Front.Deployment.Image, manager.Spec.Identity.Deployment.Image = "front:1", "identity:1"
 	manager.Spec.DB.StatefulSet.Image, manager.Spec.DB.RootPass = "mariadb:11", canary
 	manager.Spec.DB.StatefulSet.Storage.Size.Set(1 << 30)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
 // freshObject is an object that was created with a spec and never changed. Steps with the same spec share it.
@@ -68,6 +70,7 @@ func (w *walk) newObject(k kind, name string, spec map[string]any) *unstructured
 	o.SetKind(k.name)
 	o.SetNamespace(w.namespace)
 	o.SetName(name)
+	o.SetAnnotations(map[string]string{appsapi.DefaultKeys.Trial: "true"}) // for db.rootPass
 	return o
 }
 
