@@ -39,7 +39,7 @@ func TestStolenToken(t *testing.T) {
 				err := all[name](w)
 				by := "RBAC"
 				switch text := errorText(err); {
-				case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
+				case !apierrors.IsForbidden(err):
 					t.Errorf("%s: not rejected: %v", name, err)
 				case strings.Contains(text, "ValidatingAdmissionPolicy '"+accountPolicy+"'"):
 					by = accountPolicy

@@ -119,6 +119,9 @@ func addForeignObjectAttempts(all map[string]attempt) {
 		evil := []map[string]any{{"name": "web", "service": map[string]any{"image": "evil/web:1"}}}
 		return w.thief.Patch(w.t.Context(), w.app.DeepCopy(), mergePatch(w.t, evil, "spec", "components"))
 	}
+	all["application: labeled"] = func(w *theft) error {
+		return w.thief.Patch(w.t.Context(), w.app.DeepCopy(), mergePatch(w.t, "evil", "metadata", "labels", "app.kubernetes.io/instance"))
+	}
 	all["application: owner that does not exist"] = func(w *theft) error {
 		owner := []map[string]any{{"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "none"}}
 		return w.thief.Patch(w.t.Context(), w.app.DeepCopy(), mergePatch(w.t, owner, "metadata", "ownerReferences"))
