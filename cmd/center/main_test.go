@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/holdfast-dev/holdfast/internal/testutil"
 )
 
 // TestConnectionsAreLimited opens more connections than allowed. Later connections wait until idle ones are closed.
@@ -23,11 +25,11 @@ contexts: [{name: c, context: {cluster: c}}]}`
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", kubeconfig)
-	address := freeAddress(t)
+	address := testutil.FreeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, logr.Discard(), options{address: address, healthAddress: freeAddress(t), maxConnections: 2})
+		ended <- run(ctx, logr.Discard(), options{address: address, healthAddress: testutil.FreeAddress(t), maxConnections: 2})
 	}()
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its certificate is self-signed at start
@@ -65,14 +67,4 @@ contexts: [{name: c, context: {cluster: c}}]}`
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

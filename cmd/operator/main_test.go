@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -59,7 +58,7 @@ func TestOperatorNeedsOnlyGrantedPermissions(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(plane.Config)
 	operator.Install(t, plane)
 	kubeconfig := writeKubeconfig(t, plane)
-	health, metrics := freeAddress(t), freeAddress(t)
+	health, metrics := testutil.FreeAddress(t), testutil.FreeAddress(t)
 
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -142,14 +141,4 @@ func httpGet(url, token string) string {
 	defer func() { _ = response.Body.Close() }()
 	body, _ := io.ReadAll(response.Body)
 	return fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(body)))
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

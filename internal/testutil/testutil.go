@@ -5,6 +5,7 @@
 package testutil
 
 import (
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -35,6 +36,17 @@ func ControlPlane(t testing.TB, o controlplane.Options) *controlplane.Plane {
 		}
 	})
 	return plane
+}
+
+// FreeAddress returns a loopback address with a port that no process uses now.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
 }
 
 // SkipIfShort skips a test that needs an API server if -short is set.

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
+	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/operator"
 )
@@ -30,7 +30,7 @@ import (
 // TestPasswordsAreNotLeaked rotates, replaces and invalidates passwords with the most verbose log level, and searches
 // logs, metrics, processes and objects other than Secrets for them.
 func TestPasswordsAreNotLeaked(t *testing.T) {
-	metrics := freeAddress(t)
+	metrics := testutil.FreeAddress(t)
 	s := harness.New(t, allPodsRun, operator.Options{NoRace: true, Args: []string{"-v", "--metrics-address=" + metrics}})
 	w := s.NewWorld(t)
 	canaries := plantCanaries(w)
@@ -169,14 +169,4 @@ func scrapeMetrics(w *harness.World, url string) string {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(string(text)).To(ContainSubstring("workqueue_depth"), "status %s", response.Status)
 	return string(text)
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/holdfast-dev/holdfast/internal/testutil"
 	"github.com/holdfast-dev/holdfast/internal/testutil/controlplane"
 )
 
@@ -134,7 +134,7 @@ func (c *Contender) Start(t testing.TB, plane *controlplane.Plane, workers int) 
 	if err := clientcmd.WriteToFile(controlplane.Kubeconfig(cfg), kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	health := freeAddress(t)
+	health := testutil.FreeAddress(t)
 	p := &controlplane.Process{
 		Name: c.Name, Path: path, Log: filepath.Join(dir, c.Name+".log"),
 		Args: append([]string{"--kubeconfig=" + kubeconfig}, c.args(workers, health)...),
@@ -230,14 +230,4 @@ func repoRoot(t testing.TB) string {
 		}
 		dir = filepath.Dir(dir)
 	}
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
