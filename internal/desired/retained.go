@@ -174,7 +174,7 @@ func (f dataLocator) locateComponentData(c ExpandedComponent) dataLocation {
 		return f.newDataLocation(c)
 	case 1:
 		for _, k := range f.byStatefulSet[names[0]] {
-			if k.Component() != "" && !k.BelongsTo(f.owner) && !dataHasAdoptAnnotation(k) {
+			if k.Component() != "" && !k.BelongsTo(f.owner) && !k.Adoptable() {
 				return dataLocation{statefulSet: names[0], conflict: f.occupiedMessage(c, k)}
 			}
 		}
@@ -192,7 +192,7 @@ func (f dataLocator) newDataLocation(c ExpandedComponent) dataLocation {
 	location := dataLocation{statefulSet: set, retained: f.byStatefulSet[set]}
 	for _, k := range location.retained {
 		switch {
-		case dataHasAdoptAnnotation(k):
+		case k.Adoptable():
 		case k.Component() != "":
 			return dataLocation{statefulSet: set, conflict: f.occupiedMessage(c, k)}
 		case k.WorkloadID() == "": // another client created a Secret with this name
@@ -219,10 +219,8 @@ func (f dataLocator) newDataLocation(c ExpandedComponent) dataLocation {
 	return location
 }
 
-// dataHasAdoptAnnotation reports whether data has the annotation that allows its adoption.
-func dataHasAdoptAnnotation(k RetainedObject) bool {
-	return k.GetAnnotations()[k.keys.Adopt] == "true"
-}
+// Adoptable reports whether data has the annotation that allows its adoption.
+func (k RetainedObject) Adoptable() bool { return k.GetAnnotations()[k.keys.Adopt] == "true" }
 
 // occupiedMessage reports that the data at the location belongs to another component.
 func (f dataLocator) occupiedMessage(c ExpandedComponent, k RetainedObject) string {

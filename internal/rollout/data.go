@@ -71,6 +71,11 @@ func (p *planner) planData(c *desired.Component, live Object) *DataPlan {
 		d.Health = degradedHealth(appsapi.ReasonDataConflict, conflict)
 		return d
 	}
+	if restored := unconfirmedSecret(c); restored != nil {
+		d.PodsAllowed = false
+		d.Health = degradedHealth(appsapi.ReasonCredentialsLost, unconfirmedSecretMessage(p.Owner, c, *restored))
+		return d
+	}
 	want := desired.RetainedLabels(p.Owner, *c)
 	for _, k := range c.Data.Retained {
 		if !hasLabels(k.GetLabels(), want) || k.MarkedRetained() {
@@ -162,8 +167,29 @@ func lostCredentialsMessage(owner desired.Owner, c *desired.Component) string {
 		keys += fmt.Sprintf(" --from-literal=%s=...", credential.Key)
 	}
 	return fmt.Sprintf("Secret %s/%s with the credentials of component %q does not exist. "+
-		"The existing data requires these credentials, so new ones are not generated. Restore the Secret: kubectl create secret generic %s -n %s%s",
-		owner.Namespace, c.Data.Secret, c.Name, c.Data.Secret, owner.Namespace, keys)
+		"The existing data requires these credentials, so new ones are not generated. Restore the Secret: kubectl create secret generic %s -n %s%s && %s",
+		owner.Namespace, c.Data.Secret, c.Name, c.Data.Secret, owner.Namespace, keys, adoptCommand(owner, c.Data.Secret))
+}
+
+// unconfirmedSecret returns the Secret with the name of the credentials, if a user has created it but has not allowed its
+// adoption. The operator must not change Secrets of others.
+func unconfirmedSecret(c *desired.Component) *desired.RetainedObject {
+	i := slices.IndexFunc(c.Data.Retained, func(k desired.RetainedObject) bool {
+		return k.Claim == nil && k.WorkloadID() == "" && !k.Adoptable()
+	})
+	if i < 0 {
+		return nil
+	}
+	return &c.Data.Retained[i]
+}
+
+func unconfirmedSecretMessage(owner desired.Owner, c *desired.Component, secret desired.RetainedObject) string {
+	return fmt.Sprintf("%s exists, but is not managed by Holdfast. If it contains the credentials of component %q, allow Holdfast to use it: %s",
+		secret, c.Name, adoptCommand(owner, secret.Name))
+}
+
+func adoptCommand(owner desired.Owner, secret string) string {
+	return fmt.Sprintf("kubectl annotate secret %s -n %s %s=true", secret, owner.Namespace, owner.Keys.Adopt)
 }
 
 // newClaimNames returns the names of the claims that new pods will use after the next apply.

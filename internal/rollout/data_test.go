@@ -25,6 +25,14 @@ func authSecret(claim desired.RetainedObject) desired.RetainedObject {
 	return desired.RetainedSecret(appsapi.DefaultKeys, meta)
 }
 
+// restoredSecret returns the credentials as users create them.
+func restoredSecret(claim desired.RetainedObject, adopt string) desired.RetainedObject {
+	secret := authSecret(claim)
+	secret.SetLabels(nil)
+	secret.SetAnnotations(map[string]string{appsapi.DefaultKeys.Adopt: adopt})
+	return secret
+}
+
 func withLabel(key, value string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		if c.Labels[key] = value; value == "" {
@@ -94,6 +102,8 @@ func TestPlanData(t *testing.T) {
 		"renamed":                       {spec: renamed, retained: []desired.RetainedObject{claim, authSecret(claim)}, observed: running, want: []string{"label data-shop-db-0", "label shop-db-auth", "apply"}},
 		"credentials are lost":          {spec: db, retained: []desired.RetainedObject{claim}, reason: "CredentialsLost"},
 		"credentials are lost while the database runs": {spec: db, retained: []desired.RetainedObject{claim}, observed: running, want: []string{"apply"}, reason: "CredentialsLost"},
+		"restored credentials":                         {spec: db, retained: []desired.RetainedObject{claim, restoredSecret(claim, "")}, observed: running, want: []string{"apply"}, reason: "CredentialsLost"},
+		"restored credentials that may be used":        {spec: db, retained: []desired.RetainedObject{claim, restoredSecret(claim, "true")}, want: []string{"label shop-db-auth", "apply"}},
 		"credentials without data":                     {spec: db, retained: []desired.RetainedObject{authSecret(claim)}, want: []string{"check claim data-shop-db-0", "apply"}},
 		"another volume":                               {spec: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].Name = "other" }), retained: []desired.RetainedObject{claim}, reason: "DataConflict"},
 		"rename without renamedFrom":                   {spec: renamedSilently, retained: []desired.RetainedObject{claim, authSecret(claim)}, want: []string{"retain data-shop-db-0", "retain shop-db-auth"}, reason: "DataConflict"},

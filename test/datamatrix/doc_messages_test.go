@@ -128,7 +128,9 @@ func (r *docChecker) checkCredentialsLost() {
 	r.manuallyDeleted[secret.UID] = true
 	r.Expect(r.Delete(r.Context(), harness.ConfirmDelete(r.World, secret))).To(Succeed())
 	r.expectReadyMessage("shop", "CredentialsLost", "shop-db-auth")
-	r.Expect(r.Create(r.Context(), &corev1.Secret{ObjectMeta: r.objectMeta("shop-db-auth"), Data: secret.Data})).To(Succeed())
+	restored := &corev1.Secret{ObjectMeta: r.objectMeta("shop-db-auth"), Data: secret.Data}
+	restored.Annotations = map[string]string{appsapi.DefaultKeys.Adopt: "true"}
+	r.Expect(r.Create(r.Context(), restored)).To(Succeed())
 	r.waitSettled()
 }
 

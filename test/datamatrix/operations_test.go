@@ -205,7 +205,9 @@ func (p *stackDriver) restoreSecret() {
 			content[key] = value
 		}
 	}
-	p.Expect(p.Create(p.Context(), &corev1.Secret{ObjectMeta: p.objectMeta(p.deletedSecret), Data: content})).To(Succeed())
+	secret := &corev1.Secret{ObjectMeta: p.objectMeta(p.deletedSecret), Data: content}
+	secret.Annotations = map[string]string{appsapi.DefaultKeys.Adopt: "true"}
+	p.Expect(p.Create(p.Context(), secret)).To(Succeed())
 	p.lostPassword = ""
 }
 

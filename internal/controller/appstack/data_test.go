@@ -207,7 +207,11 @@ func TestLostCredentialIsNotReplaced(t *testing.T) {
 	w.Expect(w.credentials("shop-db-auth")).To(BeNil())
 	w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "a running pod is not replaced by one that cannot start")
 
-	w.Expect(w.Create(w.Context(), &corev1.Secret{ObjectMeta: w.objectMeta("shop-db-auth"), StringData: map[string]string{"password": before.password}})).To(Succeed())
+	restored := &corev1.Secret{ObjectMeta: w.objectMeta("shop-db-auth"), StringData: map[string]string{"password": before.password}}
+	w.Expect(w.Create(w.Context(), restored)).To(Succeed())
+	w.Eventually(w.condition("Ready"), "20s").Should(ContainSubstring("kubectl annotate secret shop-db-auth -n " + w.NS + " apps.holdfast.dev/adopt=true"))
+	w.Expect(w.credentials("shop-db-auth").Labels).To(BeEmpty(), "a Secret of a user is not changed")
+	w.allowAdoption(restored)
 	w.waitReady()
 	w.Expect(w.retainedData()).To(Equal(before))
 }
