@@ -3,7 +3,6 @@ package policy_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,11 +78,6 @@ func newTheft(t *testing.T, overlay, ns string) *theft {
 	_, err = plane.InstallCRDs(filepath.Join(root, "config", "crd"))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.install(root, overlay)
-	policy, err := os.ReadFile(filepath.Join(root, "config", "policy", "operator-account.yaml"))
-	w.Expect(err).NotTo(HaveOccurred())
-	for doc := range strings.SplitSeq(string(policy), "\n---\n") {
-		w.create(parseObject(t, doc))
-	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "holdfast-system", Name: "holdfast-operator"}}
 	request := &authenticationv1.TokenRequest{}
 	w.Expect(admin.SubResource("token").Create(t.Context(), account, request)).To(Succeed())

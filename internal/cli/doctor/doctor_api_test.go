@@ -80,8 +80,8 @@ func (c installation) expectFindings(situation string, code int, want map[string
 			got[name] = fmt.Sprintf("%s %s", check.Result, check.Message)
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" || gotCode != code || len(checks) != 12 {
-		c.Errorf("%s: exit code %d, want %d; %d checks, want 12; not OK (-want +got):\n%s", situation, gotCode, code, len(checks), diff)
+	if diff := cmp.Diff(want, got); diff != "" || gotCode != code || len(checks) != 13 {
+		c.Errorf("%s: exit code %d, want %d; %d checks, want 13; not OK (-want +got):\n%s", situation, gotCode, code, len(checks), diff)
 	}
 }
 
@@ -155,6 +155,7 @@ func TestDoctor(t *testing.T) {
 		"operator":                "PROBLEM Deployment holdfast-system/holdfast-operator not found",
 		"leader":                  "UNKNOWN not checked: operator not found",
 		"policy keep-data":        "PROBLEM ValidatingAdmissionPolicy holdfast-keep-data does not exist: volumes and passwords can be deleted without confirmation",
+		"policy operator-account": "PROBLEM ValidatingAdmissionPolicy holdfast-operator-account does not exist: a stolen token of the operator is enough to take over the cluster",
 		"policy plain-passwords":  "PROBLEM ValidatingAdmissionPolicy holdfast-plain-passwords does not exist: the spec of a CloudManager can contain a password, which everyone who can read the object can read",
 		"policy requester-rights": "PROBLEM ValidatingAdmissionPolicy holdfast-requester-rights does not exist: anyone who can create applications can escalate privileges through the operator",
 		"operator permissions":    "UNKNOWN not checked: operator not found",

@@ -237,6 +237,7 @@ func (e *checker) checkLeader(ctx context.Context) {
 // requiredPolicies lists the policies and the risk without each of them.
 var requiredPolicies = []struct{ name, without string }{
 	{"holdfast-keep-data", "volumes and passwords can be deleted without confirmation"},
+	{"holdfast-operator-account", "a stolen token of the operator is enough to take over the cluster"},
 	{"holdfast-plain-passwords", "the spec of a CloudManager can contain a password, which everyone who can read the object can read"},
 	{"holdfast-requester-rights", "anyone who can create applications can escalate privileges through the operator"},
 }
