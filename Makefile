@@ -140,9 +140,10 @@ test-e2e: images build dist ## Run the tests of the test cluster and the end-to-
 	cd test/cluster && FORMAT=standard-verbose $(GO_TEST) ./... -count=1 -p 1 -parallel 8 -timeout 20m
 	FORMAT=standard-verbose $(GO_TEST) ./test/e2e -count=1 -timeout 20m
 
+# Most probes wait for servers that do not answer, so there are more workers than cores, and minimizing is short.
 .PHONY: fuzz
 fuzz: ## Fuzz the connections to database servers: make fuzz TIME=10m
-	go test -timeout 0 -run '^$$' -fuzz FuzzServer -fuzztime $(or $(TIME),10m) ./internal/database
+	go test -timeout 0 -run '^$$' -fuzz FuzzServer -fuzztime $(or $(TIME),10m) -parallel 16 -fuzzminimizetime 10x ./internal/database
 
 .PHONY: test-security
 test-security: assets test-programs ## Run the test of each finding of the security review (5 minutes, needs root)

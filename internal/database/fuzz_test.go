@@ -24,10 +24,10 @@ import (
 	h "github.com/holdfast-dev/holdfast/internal/testutil/hostiledb"
 )
 
-// Limits of a probe, whatever its server does.
+// Limits of a probe, whatever its server does. A server that sends a few bytes from time to time uses all of its time.
 const (
 	maxProbeMemory = 64 << 20
-	maxProbeTime   = 5 * time.Second
+	maxProbeTime   = probeTimeout + 2*time.Second
 )
 
 // FuzzServer runs the prober against servers that run arbitrary scripts.

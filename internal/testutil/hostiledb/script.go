@@ -32,7 +32,7 @@ const (
 )
 
 // receiveTimeout is the maximum time for which a script waits for a packet of the client.
-const receiveTimeout = 50 * time.Millisecond
+const receiveTimeout = 10 * time.Millisecond
 
 // NewScripted returns a server that runs a script for each client and disconnects.
 func NewScripted(script []byte) *Server {
