@@ -30,7 +30,7 @@ type Options struct {
 	// ReviewTimeout is the timeout of one review: 10 s.
 	ReviewTimeout time.Duration
 	// MaxConcurrentReviews limits the concurrent reviews of known tokens, of unknown tokens and of
-	// access, each: 16. One tenant uses at most a quarter of the access reviews.
+	// access, each: 16. One tenant uses at most an eighth of the access reviews.
 	MaxConcurrentReviews int
 
 	// RecheckInterval is how often an open stream is re-checked: 30 s.
@@ -93,7 +93,7 @@ func (o *Options) validate() error {
 }
 
 // reviewsPerTenant is the maximum number of concurrent access reviews of one tenant.
-func (o *Options) reviewsPerTenant() int { return max(1, o.MaxConcurrentReviews/4) }
+func (o *Options) reviewsPerTenant() int { return max(1, o.MaxConcurrentReviews/8) }
 
 // recheckTimeout is the part of StaleAfter that MaxSharedAge and RecheckInterval leave.
 func (o *Options) recheckTimeout() time.Duration {
