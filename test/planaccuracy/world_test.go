@@ -81,7 +81,8 @@ func (g *testCluster) grantRestrictedUser(t *testing.T) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: restrictedUser}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: all, Resources: all, Verbs: read},
 		{APIGroups: []string{appsapi.GroupName}, Resources: all, Verbs: []string{"patch"}},
-		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"patch"}}, // volume expansion cannot be predicted without a dry run
+		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"patch"}},             // volume expansion cannot be predicted without a dry run
+		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims", "secrets"}, Verbs: []string{"delete"}}, // deletionPolicy Delete requires it
 	}}
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: restrictedUser},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: restrictedUser},
