@@ -219,6 +219,12 @@ test-center: assets ## Compare the application center with the API server, in fu
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 40m ./test/center -changes=10000
 	SSE_FIGURES=1 go test -count=1 -v -run Figures ./internal/center/sse
 
+# The libraries of Flux and Argo CD need other Kubernetes modules than Holdfast, so they are in a module of their own.
+.PHONY: gitops
+gitops: assets test-programs ## Apply manifests with kubectl, Flux and Argo CD after each verb: no restart, nothing reverted
+	cd test/gitops/apply && go build -o $(CURDIR)/bin/gitops-apply .
+	HOLDFAST_PREBUILT=$(CURDIR)/bin go test -count=1 -v -timeout 20m ./test/gitops -apply=$(CURDIR)/bin/gitops-apply
+
 .PHONY: plan-truth
 plan-truth: assets ## Compare the plans of 100 random edits with the changes of the operator (SEED=2 for others)
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 20m ./test/planaccuracy -seed=$(SEED)

@@ -42,6 +42,10 @@ type Kind[T Object] struct {
 	// SpecPath returns the path of a component's fields in the spec of an object, for messages:
 	// spec.store. Without it, messages name fields as if the spec were the component's.
 	SpecPath func(Component) string
+	// Operations returns the requests to the operator in the spec of an object, which embeds
+	// appsapi.Operations inline; nil if the kind has none. With them, kubectl holdfast can restart,
+	// suspend and resume its objects, and rotate the passwords of their databases.
+	Operations func(T) *appsapi.Operations
 	// PlainPasswords returns the passwords that the spec of an object contains; nil if the kind has no
 	// such fields. The engine copies them into the Secret of the component and nowhere else.
 	PlainPasswords func(T) []PlainPassword
@@ -74,6 +78,9 @@ func (k Kind[T]) untyped(gvk schema.GroupVersionKind) reconcile.Kind {
 				passwords = k.PlainPasswords(app.(T))
 			}
 			components := desired.ExpandComponents(k.Components(app.(T)), passwords...)
+			if k.Operations != nil {
+				components = desired.SetOperations(components, k.Operations(app.(T)))
+			}
 			if k.SpecPath != nil {
 				components = desired.SetSpecPaths(components, k.SpecPath)
 			}

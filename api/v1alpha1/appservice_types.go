@@ -43,11 +43,7 @@ func (a *AppService) ApplicationStatus() *ApplicationStatus { return &a.Status.A
 // AppServiceSpec is the desired state of an AppService.
 type AppServiceSpec struct {
 	ServiceComponent `json:",inline"`
-
-	// suspend pauses reconciliation: drift is not corrected and updates are not
-	// applied. Existing pods keep running. Default false.
-	// +optional
-	Suspend bool `json:"suspend,omitempty"`
+	Operations       `json:",inline"`
 }
 
 // AppServiceStatus is the observed state of an AppService.

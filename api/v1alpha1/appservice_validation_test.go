@@ -66,10 +66,11 @@ terminationGracePeriodSeconds: 60
 replicas: 3
 ports: [{name: http, port: 80, targetPort: 8080, protocol: TCP}]
 service: {type: LoadBalancer, annotations: {example.com/internal: "true"}, sessionAffinity: ClientIP}
-update: {maxSurge: 2, maxUnavailable: 10%, minReadySeconds: 5, progressDeadlineSeconds: 300, restartedAt: "2026-01-02T03:04:05Z"}
+update: {maxSurge: 2, maxUnavailable: 10%, minReadySeconds: 5, progressDeadlineSeconds: 300}
 config: {rollOnChange: true}
 security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 1000, readOnlyRootFilesystem: true}
-suspend: true`},
+suspend: true
+operations: [{component: web, restartRequestedAt: "2026-01-02T03:04:05Z", replicas: 3}]`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

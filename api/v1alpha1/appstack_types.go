@@ -64,10 +64,7 @@ type AppStackSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// suspend pauses reconciliation of all components: drift is not corrected and
-	// updates are not applied. Existing pods keep running. Default false.
-	// +optional
-	Suspend bool `json:"suspend,omitempty"`
+	Operations `json:",inline"`
 
 	// components are the components of the application.
 	// +required

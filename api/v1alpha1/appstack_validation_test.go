@@ -58,7 +58,7 @@ func testStackAccepted(t *testing.T, stacks dynamic.ResourceInterface) {
 		"bound job":                    stackOf(api, `{name: import, bindings: [{component: api}], job: {image: import}}`),
 		"binding and dependency":       stackOf(api, `{name: web, dependsOn: [api], bindings: [{component: api}], service: {image: web}}`),
 		"suspended":                    `{suspend: true, components: [` + api + `]}`,
-		"one component suspended":      stackOf(api, `{name: web, suspend: true, service: {image: web}}`),
+		"one component suspended":      `{operations: [{component: api, suspend: true}], components: [` + api + `]}`,
 		"revisionHistoryLimit 1":       `{revisionHistoryLimit: 1, components: [` + api + `]}`,
 		"revisionHistoryLimit 100":     `{revisionHistoryLimit: 100, components: [` + api + `]}`,
 		"renamed":                      stackOf(`{name: web, renamedFrom: front, service: {image: web}}`),
@@ -73,6 +73,8 @@ func testStackAccepted(t *testing.T, stacks dynamic.ResourceInterface) {
 		"all fields": `
 revisionHistoryLimit: 5
 suspend: true
+operations:
+- {component: api, restartRequestedAt: "2026-01-02T03:04:05Z", rotationRequestedAt: "1", suspend: true, replicas: 0}
 components:
 - name: migrate
   job:
@@ -93,7 +95,6 @@ components:
   resourceName: shop-backend
   renamedFrom: backend
   dependsOn: [migrate]
-  suspend: true
   service:
     image: shop/api:1
     replicas: 2

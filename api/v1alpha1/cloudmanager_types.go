@@ -51,6 +51,8 @@ type CloudManagerSpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
+	Operations `json:",inline"`
+
 	// front is the web front.
 	// +required
 	Front CloudManagerService `json:"front"`

@@ -52,11 +52,6 @@ type Component struct {
 	// +kubebuilder:validation:MaxItems=16
 	Bindings []Binding `json:"bindings,omitempty"`
 
-	// suspend pauses reconciliation of this component: drift is not corrected and
-	// updates are not applied. Existing pods keep running. Default false.
-	// +optional
-	Suspend bool `json:"suspend,omitempty"`
-
 	// service is a long-running service: a Deployment and, if it has ports, a
 	// Service.
 	// +optional

@@ -81,10 +81,6 @@ type DatabaseComponent struct {
 	// +optional
 	Rotation DatabaseRotation `json:"rotation,omitzero"`
 
-	// update specifies when the server is restarted.
-	// +optional
-	Update DatabaseUpdate `json:"update,omitzero"`
-
 	// resources are the requests and limits of the server. Default requests are
 	// 100m CPU and 256Mi memory; a resource with only a limit requests its limit.
 	// The InnoDB buffer pool is half of the memory limit unless config sets
@@ -117,23 +113,8 @@ type DatabaseStorage struct {
 	Size resource.Quantity `json:"size"`
 }
 
-// DatabaseUpdate specifies when a server is restarted.
-type DatabaseUpdate struct {
-	// restartedAt restarts the server when its value changes. `kubectl holdfast
-	// restart` sets it to the current time.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	RestartedAt string `json:"restartedAt,omitempty"`
-}
-
 // DatabaseRotation specifies when generated passwords are rotated.
 type DatabaseRotation struct {
-	// requestedAt triggers a rotation when its value changes; by convention a
-	// timestamp.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	RequestedAt string `json:"requestedAt,omitempty"`
-
 	// everyDays rotates the passwords this many days after the last rotation, for
 	// example 90. Unset: no periodic rotation.
 	// +optional

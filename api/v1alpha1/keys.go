@@ -33,7 +33,8 @@ type Keys struct {
 	// ConfigHash, on a pod template, is the hash of the configuration that the pods consume. A change
 	// of it replaces the pods.
 	ConfigHash string
-	// RestartedAt, on a pod template, is a copy of spec.update.restartedAt.
+	// RestartedAt, on a pod template, is the last restart that was requested in the operations of the
+	// application.
 	RestartedAt string
 	// DependsOn, on a workload, are the components that its current pods depend on. Pruning and
 	// deletion use it instead of the spec, which can already have other dependencies.

@@ -244,10 +244,4 @@ type UpdateSettings struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	ProgressDeadlineSeconds int32 `json:"progressDeadlineSeconds,omitempty"`
-
-	// restartedAt replaces all pods when its value changes; by convention a
-	// timestamp.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	RestartedAt string `json:"restartedAt,omitempty"`
 }

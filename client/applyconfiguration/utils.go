@@ -56,6 +56,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CloudManagerStorageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Component"):
 		return &apiv1alpha1.ComponentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ComponentOperations"):
+		return &apiv1alpha1.ComponentOperationsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ComponentStatus"):
 		return &apiv1alpha1.ComponentStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigFile"):
@@ -72,8 +74,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DatabaseRotationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DatabaseStorage"):
 		return &apiv1alpha1.DatabaseStorageApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("DatabaseUpdate"):
-		return &apiv1alpha1.DatabaseUpdateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DisruptionSettings"):
 		return &apiv1alpha1.DisruptionSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EmptyDirVolume"):
@@ -98,6 +98,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ObjectReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectVolume"):
 		return &apiv1alpha1.ObjectVolumeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Operations"):
+		return &apiv1alpha1.OperationsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodSettings"):
 		return &apiv1alpha1.PodSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Port"):

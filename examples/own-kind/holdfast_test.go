@@ -42,8 +42,9 @@ func testPlugin(t *testing.T, plane *enginetest.ControlPlane, namespace string) 
 		"why as JSON":         {[]string{"why", "broken", "-o", "json"}, []string{`"code": "ImageNotFound"`}},
 		"wait":                {[]string{"wait", "visitors"}, []string{"is ready"}},
 		"find":                {[]string{"find", "--image", "redis"}, []string{"visitors", "store"}},
-		"restart is rejected": {[]string{"restart", "visitors"}, []string{"Guestbook", "kubectl rollout restart statefulset/visitors-store deployment/visitors-web"}},
-		"suspend is rejected": {[]string{"suspend", "visitors"}, []string{"Guestbook", "managed by another operator; edit its spec: kubectl edit guestbooks.example.com visitors"}},
+		"restart":             {[]string{"restart", "broken"}, []string{"Guestbook " + namespace + "/broken restarts: store, web."}},
+		"rotate is rejected":  {[]string{"rotate", "visitors"}, []string{"Guestbook", "has no database"}},
+		"scale is rejected":   {[]string{"scale", "visitors", "--component", "web", "--replicas", "2"}, []string{"Guestbook", "managed by another operator; edit its spec: kubectl edit guestbooks.example.com visitors"}},
 		"history is rejected": {[]string{"history", "visitors"}, []string{"Guestbook", "only that operator can read its revisions"}},
 		"doctor":              {[]string{"doctor"}, []string{"kind Guestbook.example.com", "of another operator, read as v1"}},
 		"completion":          {[]string{"__complete", "status", "guestbook/v"}, []string{"guestbook/visitors"}},
@@ -54,6 +55,13 @@ func testPlugin(t *testing.T, plane *enginetest.ControlPlane, namespace string) 
 			w := NewWithT(t)
 			w.Eventually(func() string { return plugin(tc.args...) }, "30s", "1s").Should(And(containAll(tc.want)...))
 		})
+	}
+	w := NewWithT(t)
+	for _, step := range []struct{ verb, want string }{
+		{"suspend", "Suspended: running unchanged; drift is not corrected and updates are not applied"}, {"resume", "Everything runs as declared"},
+	} {
+		w.Expect(plugin(step.verb, "visitors")).To(ContainSubstring("Guestbook " + namespace + "/visitors is "))
+		w.Eventually(func() string { return plugin("status", "visitors", "-o", "json") }, "30s", "200ms").Should(ContainSubstring(step.want))
 	}
 }
 

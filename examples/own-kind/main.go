@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/engine"
 )
 
@@ -43,7 +44,8 @@ func run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	kind := engine.Kind[*Guestbook]{New: func() *Guestbook { return &Guestbook{} }, Components: components, Types: types}
+	kind := engine.Kind[*Guestbook]{New: func() *Guestbook { return &Guestbook{} }, Components: components, Types: types,
+		Operations: func(g *Guestbook) *appsapi.Operations { return &g.Spec.Operations }}
 	if err := engine.Setup(mgr, kind, engine.Options{}); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ type Guestbook struct {
 
 // GuestbookSpec is the desired state of a Guestbook.
 type GuestbookSpec struct {
+	appsapi.Operations `json:",inline"` // kubectl holdfast restart, suspend, resume and rotate
 	// image is the image of the page. It finds Redis in REDIS_HOST and REDIS_PORT.
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image"`

@@ -7,17 +7,9 @@ func AppServiceComponents(app *appsapi.AppService) []appsapi.Component {
 	return []appsapi.Component{{
 		Name:         app.Name,
 		ResourceName: app.Name,
-		Suspend:      app.Spec.Suspend,
 		Service:      &app.Spec.ServiceComponent,
 	}}
 }
 
-// AppStackComponents returns the components of a stack. Suspending the stack suspends all of them.
-func AppStackComponents(stack *appsapi.AppStack) []appsapi.Component {
-	out := make([]appsapi.Component, len(stack.Spec.Components))
-	for i, c := range stack.Spec.Components {
-		c.Suspend = c.Suspend || stack.Spec.Suspend
-		out[i] = c
-	}
-	return out
-}
+// AppStackComponents returns the components of a stack.
+func AppStackComponents(stack *appsapi.AppStack) []appsapi.Component { return stack.Spec.Components }

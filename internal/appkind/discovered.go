@@ -43,6 +43,7 @@ func FromCRD(crd *apiextensionsv1.CustomResourceDefinition) (*Kind, error) {
 		Components:       reportedComponents,
 		ReadyCount:       componentsReady,
 		Discovered:       true,
+		Operations:       hasOperations(crd, version),
 	}
 	k.New = func() Application {
 		app := &discoveredApp{kind: k}
@@ -66,6 +67,21 @@ func keysOf(crd *apiextensionsv1.CustomResourceDefinition) *appsapi.Keys {
 		return d
 	}
 	return keys
+}
+
+// hasOperations reports whether the spec of a kind contains appsapi.Operations.
+func hasOperations(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
+	for _, v := range crd.Spec.Versions {
+		if v.Name != version || v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+			continue
+		}
+		operations := v.Schema.OpenAPIV3Schema.Properties["spec"].Properties["operations"]
+		if operations.Items != nil && operations.Items.Schema != nil {
+			_, ok := operations.Items.Schema.Properties["restartRequestedAt"]
+			return ok
+		}
+	}
+	return false
 }
 
 // ServedVersion returns the version of a kind to read, preferably the stored version, which needs no
@@ -128,7 +144,7 @@ func (a *discoveredApp) NewEmptyInstance() runtime.Unstructured {
 func reportedComponents(app Application) []desired.ExpandedComponent {
 	var out []desired.ExpandedComponent
 	for _, s := range app.(Stack).StackStatus().Components {
-		c := appsapi.Component{Name: s.Name, ResourceName: s.ResourceName, DependsOn: s.DependsOn, Suspend: s.Reason == appsapi.ReasonSuspended}
+		c := appsapi.Component{Name: s.Name, ResourceName: s.ResourceName, DependsOn: s.DependsOn}
 		switch s.Type {
 		case appsapi.ComponentStateful:
 			c.Stateful = &appsapi.StatefulComponent{}
@@ -139,7 +155,8 @@ func reportedComponents(app Application) []desired.ExpandedComponent {
 		default:
 			c.Service = &appsapi.ServiceComponent{}
 		}
-		out = append(out, desired.ExpandedComponent{Component: c})
+		suspended := appsapi.ComponentOperations{Suspend: s.Reason == appsapi.ReasonSuspended}
+		out = append(out, desired.ExpandedComponent{Component: c, Operations: suspended})
 	}
 	return out
 }

@@ -11,17 +11,14 @@ type KeepRule struct {
 	Component string
 }
 
-// A rollback must not change the storage of volumes, the data format of a database server, its
-// credentials, or one-time requests such as a restart. A new type of component with data needs rules here.
+// A rollback must not change the storage of volumes, the data format of a database server or its
+// credentials. A new type of component with data needs rules here.
 //
-// Fields that revisions do not store, such as deletionPolicy and suspend, never change. The image of a
+// Fields that revisions do not store, such as deletionPolicy and operations, never change. The image of a
 // program is restored. The image of a database is not, because a server must not be older than its data
 // files.
 var (
 	appStackKeepRules = []KeepRule{
-		{Path: "components[*].suspend"},
-		{Path: "components[*].service.update.restartedAt"},
-		{Path: "components[*].stateful.update.restartedAt"},
 		{Path: "components[*].stateful.credentials[*].secretRef"},
 		{Path: "components[*].stateful.storage[*]", Storage: true},
 		{Path: "components[*].stateful.storage[*].size", Storage: true},
@@ -33,7 +30,6 @@ var (
 		{Path: "components[*].database.rootPasswordSecretRef"},
 		{Path: "components[*].database.passwordSecretRef"},
 		{Path: "components[*].database.rotation"},
-		{Path: "components[*].database.update.restartedAt"},
 		{Path: "components[*].database.storage", Storage: true},
 	}
 	cloudManagerKeepRules = []KeepRule{

@@ -7,8 +7,6 @@ import appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 type Layout struct {
 	// SingleComponent is set when the spec is the spec of the only component.
 	SingleComponent bool
-	// Restart and Suspend are set if the kind has the fields update.restartedAt and suspend.
-	Restart, Suspend bool
 	// Components returns the components of a spec. They share its maps: editing them edits the spec.
 	Components func(spec map[string]any) []ComponentSpec
 }
@@ -17,11 +15,11 @@ type Layout struct {
 type ComponentSpec struct {
 	// Name is empty for the only component of a kind with SingleComponent.
 	Name string
-	// Fields contains suspend.
-	Fields map[string]any
-	// Server contains replicas, autoscaling and update; nil for a job.
+	// RenamedFrom is the previous name of the component.
+	RenamedFrom string
+	// Server contains replicas and autoscaling; nil for a job.
 	Server map[string]any
-	// Database contains the rotation and the references to passwords; nil if it is no database.
+	// Database contains the references to passwords; nil if it is no database.
 	Database map[string]any
 	// Data is the part of a component with volumes, DataType an empty value of its type; both are nil for
 	// components without volumes.
@@ -30,7 +28,7 @@ type ComponentSpec struct {
 }
 
 func appServiceLayout(spec map[string]any) []ComponentSpec {
-	return []ComponentSpec{{Fields: spec, Server: spec}}
+	return []ComponentSpec{{Server: spec}}
 }
 
 func appStackLayout(spec map[string]any) []ComponentSpec {
@@ -41,8 +39,9 @@ func appStackLayout(spec map[string]any) []ComponentSpec {
 		if !ok {
 			continue
 		}
-		c := ComponentSpec{Fields: fields}
+		var c ComponentSpec
 		c.Name, _ = fields["name"].(string)
+		c.RenamedFrom, _ = fields["renamedFrom"].(string)
 		if service := child(fields, "service"); service != nil {
 			c.Server = service
 		}
@@ -61,7 +60,7 @@ func appStackLayout(spec map[string]any) []ComponentSpec {
 func cloudManagerLayout(spec map[string]any) []ComponentSpec {
 	db := child(spec, "db")
 	return []ComponentSpec{
-		{Name: "db", Database: db, Data: db, DataType: &appsapi.CloudManagerDatabase{}},
+		{Name: "db", Server: db, Database: db, Data: db, DataType: &appsapi.CloudManagerDatabase{}},
 		{Name: "identity", Server: child(child(spec, "identity"), "deployment")},
 		{Name: "front", Server: child(child(spec, "front"), "deployment")},
 	}

@@ -42,6 +42,8 @@ type Kind struct {
 	History *History
 	// Layout describes the editable fields of a spec; nil for discovered kinds.
 	Layout *Layout
+	// Operations is set if the spec contains appsapi.Operations, which is optional for discovered kinds.
+	Operations bool
 	// Discovered kinds belong to other operators: they come from a CustomResourceDefinition.
 	Discovered bool
 }
@@ -89,7 +91,7 @@ var Builtin = []*Kind{
 		New:              func() Application { return &appsapi.AppStack{} },
 		NewList:          func() List { return &appsapi.AppStackList{} },
 		Components: erase(func(s *appsapi.AppStack) []desired.ExpandedComponent {
-			return desired.SetSpecPaths(desired.ExpandComponents(AppStackComponents(s)), AppStackSpecPath)
+			return expand(AppStackComponents(s), &s.Spec.Operations, AppStackSpecPath)
 		}),
 		ReadyCount:     componentsReady,
 		DeletionPolicy: erase(AppStackDeletionPolicy),
@@ -98,7 +100,8 @@ var Builtin = []*Kind{
 			NewSpec:   func() any { return &appsapi.AppStackSpec{} },
 			KeepRules: appStackKeepRules,
 		},
-		Layout: &Layout{Restart: true, Suspend: true, Components: appStackLayout},
+		Layout:     &Layout{Components: appStackLayout},
+		Operations: true,
 	},
 	{
 		GroupVersionKind: appsapi.GroupVersion.WithKind("AppService"),
@@ -107,10 +110,11 @@ var Builtin = []*Kind{
 		New:              func() Application { return &appsapi.AppService{} },
 		NewList:          func() List { return &appsapi.AppServiceList{} },
 		Components: erase(func(s *appsapi.AppService) []desired.ExpandedComponent {
-			return desired.SetSpecPaths(desired.ExpandComponents(AppServiceComponents(s)), AppServiceSpecPath)
+			return expand(AppServiceComponents(s), &s.Spec.Operations, AppServiceSpecPath)
 		}),
 		ReadyCount: erase(func(app *appsapi.AppService) string { return app.Status.ReplicasReady }),
-		Layout:     &Layout{SingleComponent: true, Restart: true, Suspend: true, Components: appServiceLayout},
+		Layout:     &Layout{SingleComponent: true, Components: appServiceLayout},
+		Operations: true,
 	},
 	{
 		GroupVersionKind: appsapi.GroupVersion.WithKind("CloudManager"),
@@ -119,7 +123,7 @@ var Builtin = []*Kind{
 		New:              func() Application { return &appsapi.CloudManager{} },
 		NewList:          func() List { return &appsapi.CloudManagerList{} },
 		Components: erase(func(cm *appsapi.CloudManager) []desired.ExpandedComponent {
-			return desired.SetSpecPaths(desired.ExpandComponents(CloudManagerComponents(cm), CloudManagerPasswords(cm)...), CloudManagerSpecPath)
+			return expand(CloudManagerComponents(cm), &cm.Spec.Operations, CloudManagerSpecPath, CloudManagerPasswords(cm)...)
 		}),
 		ReadyCount:       componentsReady,
 		DeletionPolicy:   erase(CloudManagerDeletionPolicy),
@@ -129,13 +133,20 @@ var Builtin = []*Kind{
 			NewSpec:   func() any { return &appsapi.CloudManagerSpec{} },
 			KeepRules: cloudManagerKeepRules,
 		},
-		Layout: &Layout{Components: cloudManagerLayout},
+		Layout:     &Layout{Components: cloudManagerLayout},
+		Operations: true,
 	},
 }
 
 // erase converts a function of one type of application to a function of any application.
 func erase[T Application, R any](f func(T) R) func(Application) R {
 	return func(app Application) R { return f(app.(T)) }
+}
+
+// expand returns components with everything that follows from the spec of their application.
+func expand(components []appsapi.Component, operations *appsapi.Operations, path func(appsapi.Component) string, passwords ...desired.PlainPassword) []desired.ExpandedComponent {
+	expanded := desired.SetOperations(desired.ExpandComponents(components, passwords...), operations)
+	return desired.SetSpecPaths(expanded, path)
 }
 
 func componentsReady(app Application) string { return app.(Stack).StackStatus().ComponentsReady }

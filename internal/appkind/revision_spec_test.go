@@ -33,10 +33,10 @@ func TestCloudManagerRevisionSpecOmitsPassword(t *testing.T) {
 	}
 }
 
-// Suspending an application does not change its components.
-func TestAppStackRevisionSpecOmitsSuspend(t *testing.T) {
+// Operations such as suspending do not change the components of an application.
+func TestAppStackRevisionSpecOmitsOperations(t *testing.T) {
 	stack := &appsapi.AppStack{Spec: appsapi.AppStackSpec{
-		DeletionPolicy: appsapi.DeletionDelete, Suspend: true, RevisionHistoryLimit: new(int32(3)),
+		DeletionPolicy: appsapi.DeletionDelete, Operations: appsapi.Operations{Suspend: true}, RevisionHistoryLimit: new(int32(3)),
 		Components: []appsapi.Component{{Name: "web"}},
 	}}
 	spec, limit := AppStackRevisionSpec(stack)

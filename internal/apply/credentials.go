@@ -106,9 +106,9 @@ func (a *Applier) fillCredentials(ctx context.Context, owner desired.Owner, c de
 		}
 	}
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, owner.Keys.CredentialKeys, c.Data.RequiredKeys())
-	if c.Database != nil && c.Database.Rotation.RequestedAt != "" && secret.UID == "" {
+	if c.Database != nil && c.Database.RotationRequestedAt != "" && secret.UID == "" {
 		// New passwords need no rotation.
-		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, owner.Keys.RotationRequested, c.Database.Rotation.RequestedAt)
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, owner.Keys.RotationRequested, c.Database.RotationRequestedAt)
 	}
 	return nil
 }

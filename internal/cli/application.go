@@ -140,8 +140,9 @@ func parseApplicationArgs(args []string) (kind, name string, err error) {
 	return "", "", fmt.Errorf("%d arguments given; specify one application as NAME, KIND/NAME or KIND NAME", len(args))
 }
 
-// FieldManager is the field manager of all writes by the plugin.
-const FieldManager = "kubectl-holdfast"
+// FieldManager is the field manager of all writes by the plugin. It must not start with kubectl: Flux takes over the
+// fields of such managers and removes those that are not in its manifest.
+const FieldManager = "holdfast-cli"
 
 // NewWriter returns a writer that uses the field manager of the plugin.
 func NewWriter(c client.Client) edit.Writer {

@@ -38,7 +38,7 @@ func (a *account) probe(ctx context.Context, srv *server) (err error) {
 // loadAccounts returns root and the application account with their stored, declared and accepted
 // passwords.
 func (r *Reconciler) loadAccounts(ctx context.Context, d Database, s passwordSecret, binding bindingState, srv *server) (root, user *account, err error) {
-	due := s.rotationDue(d.Rotation.RequestedAt, d.Rotation.EveryDays, r.Clock.Now())
+	due := s.rotationDue(d.RotationRequestedAt, d.Rotation.EveryDays, r.Clock.Now())
 	root = &account{key: mariadb.KeyRootPassword, user: session.Root, credential: d.RootCredential}
 	user = &account{key: mariadb.KeyPassword, user: d.Schema, schema: d.Schema, credential: d.UserCredential}
 	for _, a := range []*account{root, user} {

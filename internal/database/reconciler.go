@@ -43,6 +43,8 @@ type Database struct {
 	// of generated ones are empty.
 	RootCredential, UserCredential desired.Credential
 	Rotation                       appsapi.DatabaseRotation
+	// RotationRequestedAt is the last requested rotation; "" if none was requested.
+	RotationRequestedAt string
 	// LoggedInBefore is set if the operator has ever logged in to the data.
 	LoggedInBefore bool
 	// ConsumedBinding is the resourceVersion of the binding that all clients use; "" if a client
@@ -62,7 +64,7 @@ func (d Database) Fingerprint() string {
 		}
 		return mariadb.Hash(c.Value)
 	}
-	return fmt.Sprintf("%s %s %d %s %s", d.Schema, d.Rotation.RequestedAt, days, declared(d.RootCredential), declared(d.UserCredential))
+	return fmt.Sprintf("%s %s %d %s %s", d.Schema, d.RotationRequestedAt, days, declared(d.RootCredential), declared(d.UserCredential))
 }
 
 // State is the result of a reconcile.
@@ -277,7 +279,7 @@ func (r *Reconciler) storePending(ctx context.Context, d Database, s passwordSec
 		next := a.Declared
 		if next == "" {
 			next = password.New()
-			s.recordRotation(d.Rotation.RequestedAt, r.Clock.Now())
+			s.recordRotation(d.RotationRequestedAt, r.Clock.Now())
 		}
 		s.setPending(a.key, next)
 	}

@@ -87,7 +87,7 @@ func (h *harness) requestRotation(rng *rand.Rand, i int) {
 	h.Helper()
 	if i%3 == 0 {
 		h.db.RootCredential.Value, h.db.UserCredential.Value = "", ""
-		h.db.Rotation.RequestedAt = fmt.Sprint(i)
+		h.db.RotationRequestedAt = fmt.Sprint(i)
 		return
 	}
 	h.db.RootCredential.Value, h.db.UserCredential.Value = oddPassword(rng), oddPassword(rng)
@@ -233,7 +233,7 @@ func TestReconcileRequestBudget(t *testing.T) {
 	}
 	expectRequests("the first reconcile", 3, 2) // reads: passwords, binding, its owner; writes: binding, hashes
 	expectRequests("a reconcile without changes", 2, 0)
-	h.db.Rotation.RequestedAt = "now"
+	h.db.RotationRequestedAt = "now"
 	expectRequests("a rotation until clients must roll out", 7, 3) // both passwords stored; root promoted; the binding
 }
 

@@ -87,7 +87,7 @@ func Build(owner Owner, components []ExpandedComponent, state ClusterState) []Co
 	out, hash, anyDatabase := make([]Component, 0, len(components)), inputHash(owner, components, state), hasDatabase(components)
 	for _, c := range components {
 		d := Component{
-			Name: c.Name, SpecPath: c.SpecPath, ResourceName: DeclaredName(owner, c), RenamedFrom: c.RenamedFrom, Suspended: c.Suspend,
+			Name: c.Name, SpecPath: c.SpecPath, ResourceName: DeclaredName(owner, c), RenamedFrom: c.RenamedFrom, Suspended: c.Operations.Suspend,
 			DependsOn: dependencies(c), ProgressDeadlineSeconds: defaultProgressDeadline,
 		}
 		for _, b := range c.Bindings {
@@ -213,7 +213,7 @@ func (rc renderContext) validate(c ExpandedComponent, server appsapi.ServerSpec)
 		}
 		return ""
 	}
-	template, err := podTemplate(rc, c, "", containerName, server, nil)
+	template, err := podTemplate(rc, c, podInputs{container: containerName}, server)
 	if err != nil {
 		return err.Error()
 	}

@@ -24,6 +24,8 @@ const (
 // Database describes how applications connect to a database.
 type Database struct {
 	appsapi.DatabaseComponent
+	// RotationRequestedAt is the last requested rotation of the passwords.
+	RotationRequestedAt string
 	// BindingSecret is the name of the Secret with the connection details.
 	BindingSecret string
 	// Host is the DNS name of the database.
@@ -35,7 +37,7 @@ type Database struct {
 func (rc renderContext) buildDatabase(c ExpandedComponent, d *Component) {
 	host, _ := rc.address(c)
 	d.Data.ServerName = d.Workload.Name + headlessSuffix + "." + rc.Namespace + ".svc"
-	d.Database = &Database{DatabaseComponent: *c.Database, BindingSecret: d.Workload.Name + bindingSuffix, Host: host}
+	d.Database = &Database{DatabaseComponent: *c.Database, RotationRequestedAt: c.Operations.RotationRequestedAt, BindingSecret: d.Workload.Name + bindingSuffix, Host: host}
 	if has, claim := recordedSchema(rc.dataLocations[c.Name].retained); has != "" && has != c.Database.Database {
 		d.Database.SchemaConflict = fmt.Sprintf("%s contains schema %q, but database is %q: "+
 			"bound components would not find their data. Set database to %s",

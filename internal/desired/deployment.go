@@ -42,7 +42,7 @@ func renderDeployment(rc renderContext, c ExpandedComponent, name string, live *
 		return nil, err
 	}
 	deps, refs := dependencies(c), consumedRefs(rc.Keys, Refs(c), rc.refStates, metaOrNil(live))
-	template, err := podTemplate(rc, c, workload, main, service.ServerSpec, refs)
+	template, err := podTemplate(rc, c, podInputs{workload, main, refs, lastRestart(rc.Keys, c, live)}, service.ServerSpec)
 	if err != nil {
 		return nil, &IncompatibleError{Message: err.Error()}
 	}

@@ -12,6 +12,8 @@ type ExpandedComponent struct {
 	// SpecPath is the path of the component in the spec of the application, for example
 	// spec.components[web].service. Only messages use it. It is empty for kinds that do not call SetSpecPaths.
 	SpecPath string `json:"-"`
+	// Operations are the requests for the component.
+	Operations appsapi.ComponentOperations
 	// Credentials are the credentials of the stateful component.
 	Credentials []Credential
 	// BindingSecrets are the names of binding Secrets by bound component. The names depend on existing data:
@@ -51,6 +53,24 @@ func ExpandComponents(components []appsapi.Component, passwords ...PlainPassword
 func SetSpecPaths(components []ExpandedComponent, path func(appsapi.Component) string) []ExpandedComponent {
 	for i := range components {
 		components[i].SpecPath = path(components[i].Component)
+	}
+	return components
+}
+
+// SetOperations adds the requests for each component.
+func SetOperations(components []ExpandedComponent, operations *appsapi.Operations) []ExpandedComponent {
+	for i := range components {
+		c := &components[i]
+		c.Operations = operations.OperationsOf(c.Name, c.RenamedFrom)
+		switch n := c.Operations.Replicas; {
+		case n == nil:
+		case c.Service != nil && c.Service.Replicas == nil && c.Service.Autoscaling == nil:
+			service := *c.Service // the original belongs to the application
+			service.Replicas, c.Service = n, &service
+		case c.Stateful != nil && c.Stateful.Replicas == nil:
+			stateful := *c.Stateful
+			stateful.Replicas, c.Stateful = n, &stateful
+		}
 	}
 	return components
 }

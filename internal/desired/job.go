@@ -129,7 +129,7 @@ func cronJob(rc renderContext, c ExpandedComponent, name string) Child {
 func jobTemplate(rc renderContext, workload string, c ExpandedComponent) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	pod := appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings}
 	pod.Scheduling.Spread = appsapi.SpreadNone
-	template, err := podTemplate(rc, c, workload, containerName, pod, nil)
+	template, err := podTemplate(rc, c, podInputs{workload: workload, container: containerName}, pod)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,6 @@ func mariaDBComponent(db *appsapi.DatabaseComponent) *appsapi.StatefulComponent 
 		}},
 	}
 	s.Image, s.Resources, s.Scheduling = db.Image, withDefaultRequests(db.Resources), db.Scheduling
-	s.Update.RestartedAt = db.Update.RestartedAt
 	s.Args = serverArgs(db)
 	s.Env = serverEnv(db)
 	s.Credentials = serverCredentials(db)

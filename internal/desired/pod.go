@@ -1,18 +1,47 @@
 package desired
 
 import (
+	"cmp"
 	"maps"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
+// podInputs are the inputs of a pod template that do not come from the settings of its component.
+type podInputs struct {
+	workload, container string
+	refs                []refRecord
+	// restart is the last requested restart; "" if none was requested.
+	restart string
+}
+
+// lastRestart returns the last restart that was requested for the pods of a component. If the request was
+// removed from the application, for example by kubectl replace, the live pods show it. Without it, the removal
+// would replace the pods.
+func lastRestart(keys *appsapi.Keys, c ExpandedComponent, live runtime.Object) string {
+	var pods map[string]string
+	switch workload := live.(type) {
+	case *appsv1.Deployment:
+		if workload != nil {
+			pods = workload.Spec.Template.Annotations
+		}
+	case *appsv1.StatefulSet:
+		if workload != nil {
+			pods = workload.Spec.Template.Annotations
+		}
+	}
+	return cmp.Or(c.Operations.RestartRequestedAt, pods[keys.RestartedAt])
+}
+
 // podTemplate returns the pod template of a component. It must not depend on anything that changes without a
 // change of the pods, such as the UID of the owner or the name of the component.
-func podTemplate(rc renderContext, component ExpandedComponent, workload, name string, c appsapi.ServerSpec, refs []refRecord) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
+func podTemplate(rc renderContext, component ExpandedComponent, in podInputs, c appsapi.ServerSpec) (*corev1ac.PodTemplateSpecApplyConfiguration, error) {
 	extraEnv := rc.bindingEnv(component)
 	if component.Stateful != nil {
 		extraEnv = append(extraEnv, credentialEnv(component.Stateful, rc.childrenName(component))...)
@@ -27,7 +56,7 @@ func podTemplate(rc renderContext, component ExpandedComponent, workload, name s
 		}
 	}
 	c.Env = mergeBindingEnv(extraEnv, c.Env)
-	main, err := container(name, c)
+	main, err := container(in.container, c)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +76,7 @@ func podTemplate(rc renderContext, component ExpandedComponent, workload, name s
 	if s := c.TerminationGracePeriodSeconds; s != nil {
 		spec.WithTerminationGracePeriodSeconds(int64(*s))
 	}
-	if err := applyScheduling(rc.Keys, spec, workload, c.Scheduling); err != nil {
+	if err := applyScheduling(rc.Keys, spec, in.workload, c.Scheduling); err != nil {
 		return nil, err
 	}
 	var storage []string
@@ -61,21 +90,21 @@ func podTemplate(rc renderContext, component ExpandedComponent, workload, name s
 		rc.addCredentialReset(spec, main, component)
 	}
 	spec.WithContainers(main)
-	annotations := map[string]string{rc.Keys.ConfigHash: configHash(refs)}
+	annotations := map[string]string{rc.Keys.ConfigHash: configHash(in.refs)}
 	for k, v := range c.PodAnnotations {
 		annotations[k] = string(v)
 	}
-	if c.Update.RestartedAt != "" {
-		annotations[rc.Keys.RestartedAt] = c.Update.RestartedAt
+	if in.restart != "" {
+		annotations[rc.Keys.RestartedAt] = in.restart
 	}
 	labels := map[string]string{}
 	for k, v := range c.PodLabels {
 		labels[k] = string(v)
 	}
-	maps.Copy(labels, podSelector(rc.Keys, workload))
+	maps.Copy(labels, podSelector(rc.Keys, in.workload))
 	labels[appsapi.LabelInstance] = rc.Name
 	template := corev1ac.PodTemplateSpec().WithLabels(labels).WithAnnotations(annotations).WithSpec(spec)
-	return applyOverlay(rc.Keys, template, name, c.PodSettings, storage)
+	return applyOverlay(rc.Keys, template, in.container, c.PodSettings, storage)
 }
 
 // applyScheduling sets the scheduling fields of a pod.

@@ -31,7 +31,6 @@ func TestReplacesPods(t *testing.T) {
 		`{name: web, dependsOn: [db], service: {image: a, replicas: 5}}`:                                    false,
 		`{name: web, dependsOn: [db], service: {image: a, replicas: 2, update: {minReadySeconds: 3}}}`:      false,
 		`{name: web, dependsOn: [db], service: {image: b, replicas: 2}}`:                                    true,
-		`{name: web, dependsOn: [db], service: {image: a, replicas: 2, update: {restartedAt: now}}}`:        true,
 		`{name: web, service: {image: a, replicas: 2}}`:                                                     true, // dependencies belong to the pods
 		`{name: web, bindings: [{component: db}], service: {image: a, replicas: 2}}`:                        true,
 		`{name: web, dependsOn: [db], service: {image: a, env: [{name: A, value: b}], replicas: 2}}`:        true,

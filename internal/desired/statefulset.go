@@ -80,7 +80,7 @@ func renderStatefulSet(rc renderContext, c ExpandedComponent, name string, live 
 	}
 	deps := dependencies(c)
 	refs := consumedRefs(rc.Keys, Refs(c), rc.refStates, metaOrNil(live))
-	template, err := podTemplate(rc, c, workload, containerName, c.Stateful.ServerSpec, refs)
+	template, err := podTemplate(rc, c, podInputs{workload, containerName, refs, lastRestart(rc.Keys, c, live)}, c.Stateful.ServerSpec)
 	if err != nil {
 		return nil, &IncompatibleError{Message: err.Error()}
 	}

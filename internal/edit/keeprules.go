@@ -13,7 +13,7 @@ import (
 
 // knownFields are the supported fields of a component. An unknown field can have data that no keep rule
 // covers.
-var knownFields = []string{"name", "resourceName", "renamedFrom", "dependsOn", "bindings", "suspend", "service", "stateful", "job", "database"}
+var knownFields = []string{"name", "resourceName", "renamedFrom", "dependsOn", "bindings", "service", "stateful", "job", "database"}
 
 // componentTypes are the fields of which a component has exactly one.
 var componentTypes = []string{"service", "stateful", "job", "database"}

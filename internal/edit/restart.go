@@ -1,7 +1,6 @@
 package edit
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -21,29 +20,29 @@ type RestartResult struct {
 	Suspended []string
 }
 
-// Restart requests a restart in the spec of an application or of one of its components. It only sets
-// update.restartedAt.
+// Restart requests a restart of an application or of one of its components.
 func Restart(app appkind.Application, spec map[string]any, component string, now time.Time) (RestartResult, error) {
 	r := RestartResult{app: app}
-	layout := appkind.Of(app).Layout
-	if layout == nil || !layout.Restart {
+	if !appkind.Of(app).Operations {
 		return r, restartUnsupportedError(app, component)
 	}
-	selected, err := selectComponents(app, layout, spec, component)
+	o, err := newOperations(app, spec)
 	if err != nil {
 		return r, err
 	}
-	at := now.UTC().Format(time.RFC3339)
+	selected, err := o.selected(component)
+	if err != nil {
+		return r, err
+	}
 	for _, c := range selected {
-		name := cmp.Or(c.Name, app.GetName())
 		if c.Server == nil {
-			r.Jobs = append(r.Jobs, name)
+			r.Jobs = append(r.Jobs, o.nameOf(c))
 			continue
 		}
-		setRestartedAt(c.Server, at)
-		r.Components = append(r.Components, name)
-		if isSuspended(spec, c.Fields) {
-			r.Suspended = append(r.Suspended, name)
+		o.set(c, restartRequestedAt, now.UTC().Format(time.RFC3339))
+		r.Components = append(r.Components, o.nameOf(c))
+		if o.suspended(c) {
+			r.Suspended = append(r.Suspended, o.nameOf(c))
 		}
 	}
 	if len(r.Components) == 0 {
@@ -53,7 +52,7 @@ func Restart(app appkind.Application, spec map[string]any, component string, now
 	return r, nil
 }
 
-// restartUnsupportedError explains how to restart an application whose kind has no restart field.
+// restartUnsupportedError explains how to restart an application whose kind has no operations.
 func restartUnsupportedError(app appkind.Application, component string) error {
 	var reported []appsapi.ComponentStatus
 	if stack, ok := app.(appkind.Stack); ok {
@@ -70,20 +69,11 @@ func restartUnsupportedError(app appkind.Application, component string) error {
 		}
 	}
 	if len(children) == 0 {
-		return appkind.UserErrorf("%s cannot be restarted: its kind has no restart field, and its status lists no workloads yet; to wait for "+
+		return appkind.UserErrorf("%s cannot be restarted: its kind has no operations, and its status lists no workloads yet; to wait for "+
 			"them: kubectl holdfast wait %s -n %s", appkind.Title(app), app.GetName(), app.GetNamespace())
 	}
-	return appkind.UserErrorf("%s cannot be restarted through its spec: its kind has no restart field; restart its workloads instead: "+
+	return appkind.UserErrorf("%s cannot be restarted through its spec: its kind has no operations; restart its workloads instead: "+
 		"kubectl rollout restart %s -n %s", appkind.Title(app), strings.Join(children, " "), app.GetNamespace())
-}
-
-func setRestartedAt(server map[string]any, at string) {
-	update, _ := server["update"].(map[string]any)
-	if update == nil {
-		update = map[string]any{}
-	}
-	update["restartedAt"] = at
-	server["update"] = update
 }
 
 func (r RestartResult) skippedJobs() string {

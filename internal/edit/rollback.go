@@ -262,8 +262,8 @@ func (p RollbackPlanner) componentsWithRejectedStorage() []string {
 	return out
 }
 
-// restoreRemoved prepares components that were removed after the revision: they are not suspended, and
-// their volumes can have been expanded before the removal.
+// restoreRemoved prepares components that were removed after the revision: their volumes can have been expanded
+// before the removal.
 func (p RollbackPlanner) restoreRemoved(d *Rollback, now revision.Spec) {
 	for _, entry := range objectList(d.Spec, "components") {
 		c := entry.(map[string]any)
@@ -273,7 +273,6 @@ func (p RollbackPlanner) restoreRemoved(d *Rollback, now revision.Spec) {
 			}
 			continue
 		}
-		delete(c, "suspend")
 		if !hasData(c) {
 			continue
 		}

@@ -62,15 +62,10 @@ func TestRollbackSpec(t *testing.T) {
 			now: `{suspend: true, deletionPolicy: Delete, revisionHistoryLimit: 3, fromTheFuture: 1, components: [` + web2 + `]}`, earlier: []string{componentsSpec(web1)},
 			want: `{suspend: true, deletionPolicy: Delete, revisionHistoryLimit: 3, fromTheFuture: 1, components: [` + web1 + `]}`,
 		},
-		"suspend is not rolled back": {
-			now:     componentsSpec(`{name: a, suspend: true, service: {image: "2"}}`, `{name: b, service: {image: "2"}}`),
-			earlier: []string{componentsSpec(`{name: a, service: {image: "1"}}`, `{name: b, suspend: true, service: {image: "1"}}`, `{name: c, suspend: true, service: {image: "1"}}`)},
-			want:    componentsSpec(`{name: a, suspend: true, service: {image: "1"}}`, `{name: b, service: {image: "1"}}`, `{name: c, service: {image: "1"}}`),
-		},
-		"restartedAt is not rolled back": {
-			now:     componentsSpec(`{name: a, service: {image: "2", update: {restartedAt: later}}}`, `{name: b, service: {image: "2", update: {maxSurge: 2}}}`),
-			earlier: []string{componentsSpec(`{name: a, service: {image: "1"}}`, `{name: b, service: {image: "1", update: {restartedAt: before}}}`)},
-			want:    componentsSpec(`{name: a, service: {image: "1", update: {restartedAt: later}}}`, `{name: b, service: {image: "1"}}`),
+		"operations are not rolled back": {
+			now:     `{operations: [{component: a, suspend: true, restartRequestedAt: later}], components: [{name: a, service: {image: "2"}}]}`,
+			earlier: []string{componentsSpec(`{name: a, service: {image: "1"}}`, `{name: c, service: {image: "1"}}`)},
+			want:    `{operations: [{component: a, suspend: true, restartRequestedAt: later}], components: [{name: a, service: {image: "1"}}, {name: c, service: {image: "1"}}]}`,
 		},
 		"volumes stay, mount paths are rolled back": {
 			now:     componentsSpec(`{name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /new, size: 2Gi, className: fast}, {name: log, mountPath: /log, size: 1Gi}]}}`),
@@ -209,7 +204,7 @@ func TestPlanPicksRevision(t *testing.T) {
 	web := func(image, more string) string {
 		return componentsSpec(`{name: web` + more + `, service: {image: "` + image + `"}}`)
 	}
-	b := newPlanner(t, &appsapi.AppStack{}, web("3", ", suspend: true"), web("1", ""), web("2", ""), web("4", ""), web("3", ""), web("3", ", suspend: true"))
+	b := newPlanner(t, &appsapi.AppStack{}, web("3", ", dependsOn: []"), web("1", ""), web("2", ""), web("4", ""), web("3", ""), web("3", ", dependsOn: []"))
 	b.Revisions[2].Healthy, b.Revisions[4].Current = false, true
 	for number, want := range map[int64]int64{0: 2, 3: 3, 1: 1} {
 		d, err := b.Plan(number)

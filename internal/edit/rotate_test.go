@@ -23,16 +23,16 @@ func TestRotate(t *testing.T) {
 		spec, component, want string
 		message               string
 	}{
-		{stack, two, "", "{components: [{name: db, database: {version: '11.8', rotation: {requestedAt: AT}}}, {name: log, database: {rotation: {everyDays: 3, requestedAt: AT}}}, {name: web, service: {}}]}",
+		{stack, two, "", strings.Replace(two, "{components", "{operations: [{component: db, rotationRequestedAt: AT}, {component: log, rotationRequestedAt: AT}], components", 1),
 			"AppStack prod/shop: password rotation requested for db, log."},
-		{stack, two, "log", "{components: [{name: db, database: {version: '11.8'}}, {name: log, database: {rotation: {everyDays: 3, requestedAt: AT}}}, {name: web, service: {}}]}",
+		{stack, two, "log", strings.Replace(two, "{components", "{operations: [{component: log, rotationRequestedAt: AT}], components", 1),
 			"AppStack prod/shop: password rotation requested for log."},
 		{stack, two, "web", two, `component "web" of AppStack prod/shop is not a database, so it has no passwords to rotate`},
 		{stack, "{components: [{name: web, service: {}}]}", "", "{components: [{name: web, service: {}}]}",
 			"AppStack prod/shop has no database, so there are no passwords to rotate"},
 		{stack, ownSecrets, "", ownSecrets,
 			`both passwords of component "db" of AppStack prod/shop come from user-provided Secrets; change them there`},
-		{manager, "{db: {rootPass: x}}", "", "{db: {rootPass: x, rotation: {requestedAt: AT}}}",
+		{manager, "{db: {rootPass: x}}", "", "{db: {rootPass: x}, operations: [{component: db, rotationRequestedAt: AT}]}",
 			"CloudManager prod/shop: password rotation requested for db."},
 		{manager, "{db: {rootPass: x}}", "front", "{db: {rootPass: x}}",
 			`component "front" of CloudManager prod/shop is not a database, so it has no passwords to rotate`},

@@ -23,39 +23,32 @@ type SuspendResult struct {
 // Suspend sets or unsets suspend of an application or of one of its components, and nothing else.
 func Suspend(app appkind.Application, spec map[string]any, component string, suspend bool) (SuspendResult, error) {
 	s := SuspendResult{app: app, Component: component, Suspended: suspend}
-	layout, err := layoutOf(app)
+	o, err := newOperations(app, spec)
 	if err != nil {
 		return s, err
 	}
-	if !layout.Suspend {
-		return s, appkind.UserErrorf("%s cannot be suspended: its kind has no suspend field; to stop the operator from changing it, scale "+
-			"down the operator, which affects all applications: kubectl scale deployment holdfast-operator -n holdfast-system --replicas=0",
-			appkind.Title(app))
-	}
-	selected, err := selectComponents(app, layout, spec, component)
+	selected, err := o.selected(component)
 	if err != nil {
 		return s, err
 	}
-	target := spec
-	if component != "" {
-		target = selected[0].Fields
+	if component == "" {
+		s.Changed = o.appSuspended() != suspend
+		if spec[suspendField] = suspend; !suspend {
+			delete(spec, suspendField)
+		}
+		if layout := appkind.Of(app).Layout; layout != nil && layout.SingleComponent { // it cannot be resumed individually
+			s.Changed = s.Changed || !suspend && o.suspendedItself(selected[0])
+			o.set(selected[0], suspendField, nil)
+		}
+	} else if s.Changed = o.suspendedItself(selected[0]) != suspend; s.Changed && suspend {
+		o.set(selected[0], suspendField, true)
+	} else if s.Changed {
+		o.set(selected[0], suspendField, nil)
 	}
-	suspended, _ := target["suspend"].(bool)
-	s.Changed = suspended != suspend
-	switch {
-	case !s.Changed:
-	case suspend:
-		target["suspend"] = true
-	default:
-		delete(target, "suspend")
-	}
-	s.AppSuspended, _ = spec["suspend"].(bool)
-	if layout.SingleComponent {
-		return s, nil
-	}
-	for _, c := range layout.Components(spec) {
-		if suspended, _ := c.Fields["suspend"].(bool); suspended {
-			s.SuspendedComponents = append(s.SuspendedComponents, c.Name)
+	s.AppSuspended = o.appSuspended()
+	for _, c := range o.components {
+		if o.suspendedItself(c) {
+			s.SuspendedComponents = append(s.SuspendedComponents, o.nameOf(c))
 		}
 	}
 	return s, nil

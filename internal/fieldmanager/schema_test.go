@@ -60,7 +60,7 @@ var neverApplied = []string{"status", "metadata", "ephemeralContainers", "hostAl
 	"defaultBackend"}
 
 // ownLists are lists that only our own kinds have.
-var ownLists = []string{"bindings", "components", "credentials", "files", "storage"}
+var ownLists = []string{"bindings", "components", "credentials", "files", "operations", "storage"}
 
 type schemaTest struct {
 	*testing.T

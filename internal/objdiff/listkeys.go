@@ -26,6 +26,7 @@ var mergeKeys = map[string][]string{
 	"components":  {"name"},
 	"credentials": {"key"},
 	"files":       {"path"},
+	"operations":  {"component"},
 	"storage":     {"name"},
 }
 

@@ -184,7 +184,7 @@ func databaseFor(owner desired.Owner, c desired.Component, set *appsv1.StatefulS
 		// The binding is deleted together with this StatefulSet.
 		Owner: metav1ac.OwnerReference().WithAPIVersion(appsv1.SchemeGroupVersion.String()).WithKind("StatefulSet").
 			WithName(set.Name).WithUID(set.UID),
-		Schema: c.Database.Database, Rotation: c.Database.Rotation,
+		Schema: c.Database.Database, Rotation: c.Database.Rotation, RotationRequestedAt: c.Database.RotationRequestedAt,
 	}
 	for _, k := range c.Data.Retained {
 		d.LoggedInBefore = d.LoggedInBefore || k.Claim != nil && k.GetAnnotations()[owner.Keys.Schema] != ""

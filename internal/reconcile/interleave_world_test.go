@@ -108,7 +108,8 @@ var serviceKind = Kind{
 		New:  func() execute.Application { return &appsapi.AppService{} },
 		Components: func(app execute.Application) []desired.ExpandedComponent {
 			spec := &app.(*appsapi.AppService).Spec
-			return desired.ExpandComponents([]appsapi.Component{{Name: app.GetName(), ResourceName: app.GetName(), Suspend: spec.Suspend, Service: &spec.ServiceComponent}})
+			components := []appsapi.Component{{Name: app.GetName(), ResourceName: app.GetName(), Service: &spec.ServiceComponent}}
+			return desired.SetOperations(desired.ExpandComponents(components), &spec.Operations)
 		},
 	},
 	UpdateStatus: func(app execute.Application, components []ComponentStatus) {

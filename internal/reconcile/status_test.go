@@ -30,9 +30,11 @@ var (
 )
 
 func webComponent(suspend bool) desired.Component {
-	return desired.Build(testOwner, desired.ExpandComponents([]appsapi.Component{{Name: "web", ResourceName: "web", Suspend: suspend, Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{
+	components := desired.ExpandComponents([]appsapi.Component{{Name: "web", ResourceName: "web", Service: &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{
 		ContainerSpec: appsapi.ContainerSpec{Image: "nginx"}, Ports: []appsapi.Port{{Port: 80}},
-	}}}}), desired.ClusterState{})[0]
+	}}}})
+	components[0].Operations.Suspend = suspend
+	return desired.Build(testOwner, components, desired.ClusterState{})[0]
 }
 
 // newTestDeployment returns a Deployment with two desired and this many ready pods.

@@ -28,10 +28,10 @@ func TestDiff(t *testing.T) {
 		},
 		"fields of a component": {
 			before: `{components: [{name: web, service: {image: "nginx:1", replicas: 2, service: {type: ClusterIP}}}]}`,
-			after:  `{components: [{name: web, dependsOn: [db], service: {image: "nginx:2", service: {type: Headless}, update: {restartedAt: now}}}]}`,
+			after:  `{components: [{name: web, dependsOn: [db], service: {image: "nginx:2", service: {type: Headless}, update: {minReadySeconds: 5}}}]}`,
 			want: []string{
 				`web: dependsOn set to ["db"]`, "web: image nginx:1 -> nginx:2", "web: replicas removed, was 2",
-				"web: service.type ClusterIP -> Headless", "web: update.restartedAt set to now",
+				"web: service.type ClusterIP -> Headless", "web: update.minReadySeconds set to 5",
 			},
 		},
 		"components added and removed": {

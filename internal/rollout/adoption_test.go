@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-func stateful(name string) appsapi.Component {
-	c := appsapi.Component{Name: name, Stateful: &appsapi.StatefulComponent{
-		Storage: []appsapi.StorageSpec{{Name: "data", MountPath: "/data", Size: resource.MustParse("1Gi")}}}}
+func stateful(name string) testSpec {
+	c := testSpec{Component: appsapi.Component{Name: name, Stateful: &appsapi.StatefulComponent{
+		Storage: []appsapi.StorageSpec{{Name: "data", MountPath: "/data", Size: resource.MustParse("1Gi")}}}}}
 	c.Stateful.Image = name + ":1"
 	return c
 }
@@ -53,7 +53,7 @@ func TestDataInUseIsNotRelabeled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			retained := []desired.RetainedObject{adoptableClaim()}
-			plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(stateful("db"))), desired.ClusterState{Retained: retained}), Observed: tc.observed, Retained: retained})
+			plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, expand(stack(stateful("db"))), desired.ClusterState{Retained: retained}), Observed: tc.observed, Retained: retained})
 			if err != nil {
 				t.Fatal(err)
 			}

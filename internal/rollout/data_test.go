@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-func withCredentials(c *appsapi.Component) {
+func withCredentials(c *testSpec) {
 	c.Stateful.Credentials = []appsapi.Credential{{Key: "password"}}
 }
 
@@ -42,8 +42,8 @@ func withLabel(key, value string) func(*corev1.PersistentVolumeClaim) {
 }
 
 // planDataActions returns the planned actions on data for a spec and retained data.
-func planDataActions(spec []appsapi.Component, retained []desired.RetainedObject, observed Observed, purge bool) (first *DataPlan, actions []string) {
-	plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{Retained: retained}), Retained: retained, Observed: observed, DeleteData: purge})
+func planDataActions(spec []testSpec, retained []desired.RetainedObject, observed Observed, purge bool) (first *DataPlan, actions []string) {
+	plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, expand(spec), desired.ClusterState{Retained: retained}), Retained: retained, Observed: observed, DeleteData: purge})
 	must(err)
 	for _, s := range plan.Steps {
 		if s.Data == nil {
@@ -86,7 +86,7 @@ func TestPlanData(t *testing.T) {
 	renamedSilently.Name = "database"
 	running := liveObjects(database("1Gi"))
 	cases := map[string]struct {
-		spec     appsapi.Component
+		spec     testSpec
 		retained []desired.RetainedObject
 		observed Observed
 		purge    bool
@@ -105,7 +105,7 @@ func TestPlanData(t *testing.T) {
 		"restored credentials":                         {spec: db, retained: []desired.RetainedObject{claim, restoredSecret(claim, "")}, observed: running, want: []string{"apply"}, reason: "CredentialsLost"},
 		"restored credentials that may be used":        {spec: db, retained: []desired.RetainedObject{claim, restoredSecret(claim, "true")}, want: []string{"label shop-db-auth", "apply"}},
 		"credentials without data":                     {spec: db, retained: []desired.RetainedObject{authSecret(claim)}, want: []string{"check claim data-shop-db-0", "apply"}},
-		"another volume":                               {spec: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].Name = "other" }), retained: []desired.RetainedObject{claim}, reason: "DataConflict"},
+		"another volume":                               {spec: database("1Gi", func(c *testSpec) { c.Stateful.Storage[0].Name = "other" }), retained: []desired.RetainedObject{claim}, reason: "DataConflict"},
 		"rename without renamedFrom":                   {spec: renamedSilently, retained: []desired.RetainedObject{claim, authSecret(claim)}, want: []string{"retain data-shop-db-0", "retain shop-db-auth"}, reason: "DataConflict"},
 		"rename without renamedFrom, to purge":         {spec: renamedSilently, retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, reason: "DataConflict"},
 		"removed from the spec, but running":           {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, observed: running},
@@ -115,7 +115,7 @@ func TestPlanData(t *testing.T) {
 		"the data is purged":                           {spec: other, retained: []desired.RetainedObject{authSecret(claim)}, purge: true, want: []string{"purge shop-db-auth"}},
 		"already retained, to purge":                   {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.Retained, "true"))}, purge: true},
 		"data of a deleted application, to purge":      {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.OwnerUID, "theirs"))}, purge: true},
-		"more replicas":                                {spec: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(2)) }), retained: []desired.RetainedObject{claim}, observed: running, want: []string{"check claim data-shop-db-1", "apply"}},
+		"more replicas":                                {spec: database("1Gi", func(c *testSpec) { c.Stateful.Replicas = new(int32(2)) }), retained: []desired.RetainedObject{claim}, observed: running, want: []string{"check claim data-shop-db-1", "apply"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestPlanData(t *testing.T) {
 func TestNewClaimsFollowReplicas(t *testing.T) {
 	scaledToTwo := liveObjects(database("1Gi", statefulReplicas(2)))
 	for name, tc := range map[string]struct {
-		spec appsapi.Component
+		spec testSpec
 		want []string
 	}{
 		"spec has more replicas":     {spec: database("1Gi", statefulReplicas(3)), want: []string{"check claim data-shop-db-2", "apply"}},
@@ -159,9 +159,9 @@ func TestNewClaimsFollowReplicas(t *testing.T) {
 // TestLostCredentialsHoldPodTemplate checks that running pods are not replaced and everything else
 // is applied.
 func TestLostCredentialsHoldPodTemplate(t *testing.T) {
-	edited := database("1Gi", withCredentials, func(c *appsapi.Component) { c.Stateful.Image = "db:2" })
+	edited := database("1Gi", withCredentials, func(c *testSpec) { c.Stateful.Image = "db:2" })
 	retained := []desired.RetainedObject{boundClaim("1Gi", "1Gi")}
-	plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(edited)), desired.ClusterState{Retained: retained}), Retained: retained, Observed: liveObjects(database("1Gi", withCredentials))})
+	plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, expand(stack(edited)), desired.ClusterState{Retained: retained}), Retained: retained, Observed: liveObjects(database("1Gi", withCredentials))})
 	must(err)
 	for _, a := range plan.Steps[0].Apply {
 		if a.HoldPodTemplate != (a.Kind == desired.KindStatefulSet) {
@@ -176,7 +176,7 @@ func TestRecreatedStatefulSetIgnoresDependencies(t *testing.T) {
 	db, api := database("1Gi", dependsOn("api")), service("api", "1")
 	for orphaned, want := range map[int32]bool{0: false, 2: true} {
 		state := desired.ClusterState{OrphanedReplicas: map[string]int32{"db": orphaned}}
-		plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(db, api)), state)})
+		plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, expand(stack(db, api)), state)})
 		must(err)
 		if got := len(plan.Steps[0].Apply) > 0; got != want {
 			t.Errorf("with %d running pods, applied: %v", orphaned, got)
@@ -187,7 +187,7 @@ func TestRecreatedStatefulSetIgnoresDependencies(t *testing.T) {
 			}
 		}
 	}
-	components := desired.Build(shop, desired.ExpandComponents(stack(db, api)), desired.ClusterState{})
+	components := desired.Build(shop, expand(stack(db, api)), desired.ClusterState{})
 	leaving := liveObjects(db, api)
 	set := leaving[desired.ID{Kind: desired.KindStatefulSet, Name: "shop-db"}].(*appsv1.StatefulSet)
 	set.DeletionTimestamp, set.Finalizers = &noon, []string{metav1.FinalizerOrphanDependents}
@@ -207,7 +207,7 @@ func TestPlanDataFinalization(t *testing.T) {
 	theirs := boundClaim("1Gi", "1Gi", withLabel(appsapi.DefaultKeys.OwnerUID, "theirs"))
 	webOnly := service("web", "1")
 	cases := map[string]struct {
-		spec     appsapi.Component
+		spec     testSpec
 		retained []desired.RetainedObject
 		purge    bool
 		want     string
@@ -224,7 +224,7 @@ func TestPlanDataFinalization(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			components := desired.Build(shop, desired.ExpandComponents(stack(tc.spec)), desired.ClusterState{Retained: tc.retained})
+			components := desired.Build(shop, expand(stack(tc.spec)), desired.ClusterState{Retained: tc.retained})
 			var got []string
 			for _, s := range PlanDataFinalization(shop, components, tc.retained, tc.purge) {
 				what := "label "

@@ -13,18 +13,18 @@ import (
 )
 
 // mariaDB is a database component with a version of the official image.
-func mariaDB(version string, changes ...componentOption) appsapi.Component {
-	c := appsapi.Component{Name: "db", Database: &appsapi.DatabaseComponent{Version: version}}
+func mariaDB(version string, changes ...componentOption) testSpec {
+	c := testSpec{Component: appsapi.Component{Name: "db", Database: &appsapi.DatabaseComponent{Version: version}}}
 	c.Database.Storage.Size = resource.MustParse("1Gi")
 	return withOptions(c, changes)
 }
 
 func withServerImage(image string) componentOption {
-	return func(c *appsapi.Component) { c.Database.Image = image }
+	return func(c *testSpec) { c.Database.Image = image }
 }
 
 func withSchema(name string) componentOption {
-	return func(c *appsapi.Component) { c.Database.Database = name }
+	return func(c *testSpec) { c.Database.Database = name }
 }
 
 // databaseClaim is the claim of a database, with the annotations that the operator records on it.
@@ -39,7 +39,7 @@ func writtenBy(version, image string) map[string]string {
 
 // databaseCase is a database, the annotations of its claim, and the plan for it.
 type databaseCase struct {
-	spec        appsapi.Component
+	spec        testSpec
 	annotations map[string]string
 	started     string // image of a server that was started on the data
 	running     bool
@@ -60,7 +60,7 @@ func (tc databaseCase) run(t *testing.T) {
 		observed = liveObjects(mariaDB("11.8"))
 	}
 	plan, err := NewPlan(Input{
-		Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(tc.spec)), desired.ClusterState{Retained: retained}),
+		Owner: shop, Components: desired.Build(shop, expand(stack(tc.spec)), desired.ClusterState{Retained: retained}),
 		Observed: observed, Retained: retained, StartedImages: map[string]string{"db": tc.started},
 	})
 	if err != nil {

@@ -21,21 +21,39 @@ var shop = desired.Owner{Keys: appsapi.DefaultKeys, APIVersion: "apps.holdfast.d
 var noon = metav1.NewTime(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
 
 // componentOption changes a component of a test case.
-type componentOption func(*appsapi.Component)
+// testSpec is a component of a spec.
+type testSpec struct {
+	appsapi.Component
+	suspended bool
+}
 
-func service(name, version string, changes ...componentOption) appsapi.Component {
-	c := appsapi.Component{Name: name, Service: &appsapi.ServiceComponent{}}
+func expand(specs []testSpec) []desired.ExpandedComponent {
+	var components []appsapi.Component
+	for _, s := range specs {
+		components = append(components, s.Component)
+	}
+	out := desired.ExpandComponents(components)
+	for i, s := range specs {
+		out[i].Operations.Suspend = s.suspended
+	}
+	return out
+}
+
+type componentOption func(*testSpec)
+
+func service(name, version string, changes ...componentOption) testSpec {
+	c := testSpec{Component: appsapi.Component{Name: name, Service: &appsapi.ServiceComponent{}}}
 	c.Service.Image = name + ":" + version
 	return withOptions(c, changes)
 }
 
-func job(name, version string, changes ...componentOption) appsapi.Component {
-	c := appsapi.Component{Name: name, Job: &appsapi.JobComponent{}}
+func job(name, version string, changes ...componentOption) testSpec {
+	c := testSpec{Component: appsapi.Component{Name: name, Job: &appsapi.JobComponent{}}}
 	c.Job.Image = name + ":" + version
 	return withOptions(c, changes)
 }
 
-func withOptions(c appsapi.Component, changes []componentOption) appsapi.Component {
+func withOptions(c testSpec, changes []componentOption) testSpec {
 	for _, f := range changes {
 		f(&c)
 	}
@@ -43,28 +61,28 @@ func withOptions(c appsapi.Component, changes []componentOption) appsapi.Compone
 }
 
 func dependsOn(names ...string) componentOption {
-	return func(c *appsapi.Component) { c.DependsOn = names }
+	return func(c *testSpec) { c.DependsOn = names }
 }
 func withResourceName(name string) componentOption {
-	return func(c *appsapi.Component) { c.ResourceName = name }
+	return func(c *testSpec) { c.ResourceName = name }
 }
 func renamedFrom(name string) componentOption {
-	return func(c *appsapi.Component) { c.RenamedFrom = name }
+	return func(c *testSpec) { c.RenamedFrom = name }
 }
-func suspended(c *appsapi.Component) { c.Suspend = true }
-func nightly(c *appsapi.Component)   { c.Job.Schedule = "@daily" }
-func withPort(c *appsapi.Component)  { c.Service.Ports = []appsapi.Port{{Port: 80}} }
+func suspended(c *testSpec) { c.suspended = true }
+func nightly(c *testSpec)   { c.Job.Schedule = "@daily" }
+func withPort(c *testSpec)  { c.Service.Ports = []appsapi.Port{{Port: 80}} }
 
 func boundTo(name string) componentOption {
-	return func(c *appsapi.Component) { c.Bindings = append(c.Bindings, appsapi.Binding{Component: name}) }
+	return func(c *testSpec) { c.Bindings = append(c.Bindings, appsapi.Binding{Component: name}) }
 }
 
-func stack(spec ...appsapi.Component) []appsapi.Component { return spec }
+func stack(spec ...testSpec) []testSpec { return spec }
 
 // liveObjects are the objects of a spec after everything was applied and became ready.
-func liveObjects(spec ...appsapi.Component) Observed {
+func liveObjects(spec ...testSpec) Observed {
 	observed := Observed{}
-	for _, c := range desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{}) {
+	for _, c := range desired.Build(shop, expand(spec), desired.ClusterState{}) {
 		for _, child := range c.Children {
 			observed[child.ID] = appliedChild(child, nil)
 		}
@@ -123,7 +141,7 @@ func must(err error) {
 
 // replicas sets replicas without a budget, which other cases cover.
 func replicas(n int32) componentOption {
-	return func(c *appsapi.Component) {
+	return func(c *testSpec) {
 		c.Service.Replicas, c.Service.Disruption.Budget = &n, appsapi.DisruptionNone
 	}
 }
@@ -158,7 +176,7 @@ func deleteChild(kind, name string) mutation {
 }
 
 // addLive adds live objects.
-func addLive(spec ...appsapi.Component) mutation {
+func addLive(spec ...testSpec) mutation {
 	return func(seen Observed) {
 		for id, live := range liveObjects(spec...) {
 			seen[id] = live
@@ -167,9 +185,9 @@ func addLive(spec ...appsapi.Component) mutation {
 }
 
 // rollOut applies the desired state of a component and replaces its pods.
-func rollOut(name string, spec ...appsapi.Component) mutation {
+func rollOut(name string, spec ...testSpec) mutation {
 	return func(seen Observed) {
-		for _, c := range desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{}) {
+		for _, c := range desired.Build(shop, expand(spec), desired.ClusterState{}) {
 			for _, child := range c.Children {
 				if c.Name == name {
 					seen[child.ID] = appliedChild(child, seen[child.ID])
@@ -270,7 +288,7 @@ func describeID(id desired.ID) string {
 	name := id.Name
 	if id.Kind == desired.KindJob {
 		for _, version := range []string{"1", "2", "3"} {
-			if strings.HasSuffix(name, desired.Build(shop, desired.ExpandComponents(stack(job("migrate", version))), desired.ClusterState{})[0].JobSpecHash) {
+			if strings.HasSuffix(name, desired.Build(shop, expand(stack(job("migrate", version))), desired.ClusterState{})[0].JobSpecHash) {
 				name = "migrate:" + version
 			}
 		}
@@ -279,14 +297,14 @@ func describeID(id desired.ID) string {
 }
 
 // planWith plans for a spec and live objects of an earlier one.
-func planWith(now []appsapi.Component, observed Observed, protectedJobs map[string]bool, mutations ...mutation) (Plan, error) {
+func planWith(now []testSpec, observed Observed, protectedJobs map[string]bool, mutations ...mutation) (Plan, error) {
 	for _, d := range mutations {
 		d(observed)
 	}
-	return NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(now), desired.ClusterState{}), Observed: observed, ProtectedJobs: protectedJobs})
+	return NewPlan(Input{Owner: shop, Components: desired.Build(shop, expand(now), desired.ClusterState{}), Observed: observed, ProtectedJobs: protectedJobs})
 }
 
 // jobSpecHash is the hash of the spec of a job.
-func jobSpecHash(c appsapi.Component) string {
-	return desired.Build(shop, desired.ExpandComponents(stack(c)), desired.ClusterState{})[0].JobSpecHash
+func jobSpecHash(c testSpec) string {
+	return desired.Build(shop, expand(stack(c)), desired.ClusterState{})[0].JobSpecHash
 }

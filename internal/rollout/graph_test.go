@@ -6,16 +6,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
 // atMinute99 is a schedule that the CRD schema accepts and Kubernetes rejects.
-func atMinute99(c *appsapi.Component) { c.Job.Schedule = "99 3 * * *" }
+func atMinute99(c *testSpec) { c.Job.Schedule = "99 3 * * *" }
 
 func TestValidate(t *testing.T) {
 	cases := map[string]struct {
-		spec []appsapi.Component
+		spec []testSpec
 		want string
 	}{
 		"nothing":                           {},
@@ -73,7 +72,7 @@ func TestValidate(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			err := Validate(desired.Build(shop, desired.ExpandComponents(tc.spec), desired.ClusterState{}))
+			err := Validate(desired.Build(shop, expand(tc.spec), desired.ClusterState{}))
 			var got string
 			var invalid *InvalidSpec
 			if errors.As(err, &invalid) {
@@ -90,7 +89,7 @@ func TestValidate(t *testing.T) {
 
 func TestWaves(t *testing.T) {
 	cases := map[string]struct {
-		spec []appsapi.Component
+		spec []testSpec
 		want [][]string
 	}{
 		"nothing":                 {},
@@ -104,7 +103,7 @@ func TestWaves(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got [][]string
-			for _, wave := range Waves(desired.Build(shop, desired.ExpandComponents(tc.spec), desired.ClusterState{})) {
+			for _, wave := range Waves(desired.Build(shop, expand(tc.spec), desired.ClusterState{})) {
 				var names []string
 				for _, c := range wave {
 					names = append(names, c.Name)

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-func withBudget(c *appsapi.Component) { c.Service.Disruption.Budget = "" }
+func withBudget(c *testSpec) { c.Service.Disruption.Budget = "" }
 
 func TestHasPendingChanges(t *testing.T) {
 	web := service("web", "1", withPort)
 	cases := map[string]struct {
-		applied   []appsapi.Component
+		applied   []testSpec
 		mutations []mutation
-		spec      appsapi.Component
+		spec      testSpec
 		want      bool
 	}{
 		"every child is as applied": {applied: stack(web), spec: web},
@@ -53,7 +53,7 @@ func TestHasPendingChanges(t *testing.T) {
 			for _, mutate := range tc.mutations {
 				mutate(observed)
 			}
-			component := desired.Build(shop, desired.ExpandComponents(stack(tc.spec)), desired.ClusterState{})[0]
+			component := desired.Build(shop, expand(stack(tc.spec)), desired.ClusterState{})[0]
 			if got := HasPendingChanges(appsapi.DefaultKeys, component, observed); got != tc.want {
 				t.Errorf("pending changes: %t, want %t", got, tc.want)
 			}

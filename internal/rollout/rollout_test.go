@@ -15,9 +15,9 @@ import (
 
 // planCase is a spec, the live objects, and the expected plan.
 type planCase struct {
-	applied       []appsapi.Component // applied and ready
-	mutations     []mutation          // later changes
-	spec          []appsapi.Component
+	applied       []testSpec // applied and ready
+	mutations     []mutation // later changes
+	spec          []testSpec
 	protectedJobs map[string]bool
 	want          []string
 }
@@ -208,7 +208,7 @@ func TestChangesWaitForDependencies(t *testing.T) {
 func TestPruneSuspended(t *testing.T) {
 	both := stack(service("db", "1", suspended), service("web", "1", suspended))
 	for name, tc := range map[string]struct {
-		now  []appsapi.Component
+		now  []testSpec
 		want bool
 	}{
 		"nothing left":                         {both, false},
@@ -316,7 +316,7 @@ func TestJobs(t *testing.T) {
 		"run of another job is not changed": {
 			applied: stack(one, job("other", "1")), mutations: []mutation{mutateChild("shop-migrate", jobRunning), mutateChild("shop-other", jobRunning)},
 			spec: stack(one, job("other", "1")),
-			want: []string{"migrate: apply Job migrate:1", "other: apply " + describeID(desired.Build(shop, desired.ExpandComponents(stack(job("other", "1"))), desired.ClusterState{})[0].Workload)},
+			want: []string{"migrate: apply Job migrate:1", "other: apply " + describeID(desired.Build(shop, expand(stack(job("other", "1"))), desired.ClusterState{})[0].Workload)},
 		},
 		"protected finished run is kept": {
 			applied: stack(one), spec: stack(two), protectedJobs: map[string]bool{jobSpecHash(one): true},

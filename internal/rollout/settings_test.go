@@ -11,28 +11,28 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-func autoscaled(c *appsapi.Component) {
+func autoscaled(c *testSpec) {
 	c.Service.Autoscaling = &appsapi.AutoscalingSettings{MinReplicas: 2, MaxReplicas: 5, TargetCPUUtilization: 70}
 }
 
-func exposedByIngress(c *appsapi.Component) {
+func exposedByIngress(c *testSpec) {
 	withPort(c)
 	c.Service.Expose = &appsapi.ExposeSettings{IngressClassName: "nginx"}
 }
 
-func exposedByGateway(c *appsapi.Component) {
+func exposedByGateway(c *testSpec) {
 	withPort(c)
 	c.Service.Expose = &appsapi.ExposeSettings{GatewayRef: &appsapi.GatewayReference{Name: "web"}}
 }
 
 // withConfigFile adds a config file with this content.
 func withConfigFile(content string) componentOption {
-	return func(c *appsapi.Component) {
+	return func(c *testSpec) {
 		podSettings(c).Config.Files = []appsapi.ConfigFile{{Path: "/etc/app.yaml", Content: content}}
 	}
 }
 
-func podSettings(c *appsapi.Component) *appsapi.PodSettings {
+func podSettings(c *testSpec) *appsapi.PodSettings {
 	switch {
 	case c.Service != nil:
 		return &c.Service.PodSettings
@@ -43,8 +43,8 @@ func podSettings(c *appsapi.Component) *appsapi.PodSettings {
 }
 
 // configMapName returns the name of the ConfigMap of a component.
-func configMapName(c appsapi.Component) string {
-	for _, child := range desired.Build(shop, desired.ExpandComponents(stack(c)), desired.ClusterState{})[0].Children {
+func configMapName(c testSpec) string {
+	for _, child := range desired.Build(shop, expand(stack(c)), desired.ClusterState{})[0].Children {
 		if child.Kind == desired.KindConfigMap {
 			return child.Name
 		}
@@ -176,6 +176,6 @@ func TestConfigFilesOutliveCronJobRuns(t *testing.T) {
 	})
 }
 
-func workloadOf(c appsapi.Component) desired.ID {
-	return desired.Build(shop, desired.ExpandComponents(stack(c)), desired.ClusterState{})[0].Workload
+func workloadOf(c testSpec) desired.ID {
+	return desired.Build(shop, expand(stack(c)), desired.ClusterState{})[0].Workload
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 )
 
-func withStatefulPort(c *appsapi.Component) { c.Stateful.Ports = []appsapi.Port{{Port: 5432}} }
+func withStatefulPort(c *testSpec) { c.Stateful.Ports = []appsapi.Port{{Port: 5432}} }
 
 // rolledOut applies a component of the new spec and rolls it out.
 func rolledOut(name string, components []desired.Component) mutation {
@@ -31,8 +31,8 @@ func TestStatefulComponentKeepsItsStatefulSet(t *testing.T) {
 	renamed := database("1Gi", withStatefulPort, withResourceName("base"))
 	user := service("web", "1", boundTo("db"))
 	retained := []desired.RetainedObject{boundClaim("1Gi", "1Gi")}
-	build := func(spec ...appsapi.Component) []desired.Component {
-		return desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{Retained: retained})
+	build := func(spec ...testSpec) []desired.Component {
+		return desired.Build(shop, expand(spec), desired.ClusterState{Retained: retained})
 	}
 	apply := "db: apply StatefulSet shop-db, Service shop-db-headless, Service base"
 	for name, tc := range map[string]planCase{

@@ -15,9 +15,9 @@ import (
 )
 
 // database is a component with one volume of this size.
-func database(size string, changes ...componentOption) appsapi.Component {
-	c := appsapi.Component{Name: "db", Stateful: &appsapi.StatefulComponent{
-		Storage: []appsapi.StorageSpec{{Name: "data", MountPath: "/data", Size: resource.MustParse(size)}}}}
+func database(size string, changes ...componentOption) testSpec {
+	c := testSpec{Component: appsapi.Component{Name: "db", Stateful: &appsapi.StatefulComponent{
+		Storage: []appsapi.StorageSpec{{Name: "data", MountPath: "/data", Size: resource.MustParse(size)}}}}}
 	c.Stateful.Image = "db:1"
 	return withOptions(c, changes)
 }
@@ -41,11 +41,11 @@ func boundClaim(requested, capacity string, changes ...func(*corev1.PersistentVo
 }
 
 func withStorageClass(name string) componentOption {
-	return func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = &name }
+	return func(c *testSpec) { c.Stateful.Storage[0].ClassName = &name }
 }
 
 func statefulReplicas(n int32) componentOption {
-	return func(c *appsapi.Component) { c.Stateful.Replicas = &n }
+	return func(c *testSpec) { c.Stateful.Replicas = &n }
 }
 
 func TestPlanStorage(t *testing.T) {
@@ -59,7 +59,7 @@ func TestPlanStorage(t *testing.T) {
 	ofSecondPod := func(c *corev1.PersistentVolumeClaim) { c.Name = "data-shop-db-1" }
 	deleting := func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &noon }
 	cases := map[string]struct {
-		applied, now appsapi.Component // the spec of the StatefulSet, and the current spec
+		applied, now testSpec // the spec of the StatefulSet, and the current spec
 		claim        desired.RetainedObject
 		resize       string
 		recreate     bool
@@ -84,11 +84,11 @@ func TestPlanStorage(t *testing.T) {
 		"not bound":                          {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "0", unbound)},
 		"volume lost":                        {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi", lost), reason: "DataConflict", message: "has lost its volume"},
 		"claim is being deleted":             {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", deleting), reason: "DataConflict", message: "is being deleted"},
-		"other access mode":                  {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].AccessMode = corev1.ReadWriteMany }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has access mode ReadWriteOnce"},
-		"other volume":                       {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Storage[0].Name = "other" }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has the volumes [data]"},
-		"larger, during a rollout":           {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Image = "db:2" }), claim: boundClaim("2Gi", "2Gi")},
-		"larger, no replicas":                {applied: database("1Gi"), now: database("2Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("1Gi", "1Gi"), recreate: true},
-		"claim of a removed pod":             {applied: database("1Gi"), now: database("1Gi", func(c *appsapi.Component) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("2Gi", "2Gi")},
+		"other access mode":                  {applied: database("1Gi"), now: database("1Gi", func(c *testSpec) { c.Stateful.Storage[0].AccessMode = corev1.ReadWriteMany }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has access mode ReadWriteOnce"},
+		"other volume":                       {applied: database("1Gi"), now: database("1Gi", func(c *testSpec) { c.Stateful.Storage[0].Name = "other" }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has the volumes [data]"},
+		"larger, during a rollout":           {applied: database("1Gi"), now: database("2Gi", func(c *testSpec) { c.Stateful.Image = "db:2" }), claim: boundClaim("2Gi", "2Gi")},
+		"larger, no replicas":                {applied: database("1Gi"), now: database("2Gi", func(c *testSpec) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("1Gi", "1Gi"), recreate: true},
+		"claim of a removed pod":             {applied: database("1Gi"), now: database("1Gi", func(c *testSpec) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("2Gi", "2Gi")},
 		"larger, claim of a pod that was scaled up": {
 			applied: database("1Gi", statefulReplicas(2)), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", ofSecondPod),
 			resize: "2Gi", reason: "StorageResizing", message: "Expanding PersistentVolumeClaim shop/data-shop-db-1 from 1Gi to 2Gi",
@@ -100,8 +100,8 @@ func TestPlanStorage(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			retained := []desired.RetainedObject{tc.claim}
-			set := appliedChild(desired.Build(shop, desired.ExpandComponents(stack(tc.applied)), desired.ClusterState{Retained: retained})[0].Children[0], nil).(*appsv1.StatefulSet)
-			plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, desired.ExpandComponents(stack(tc.now)), desired.ClusterState{Retained: retained}), Retained: retained, Observed: Observed{
+			set := appliedChild(desired.Build(shop, expand(stack(tc.applied)), desired.ClusterState{Retained: retained})[0].Children[0], nil).(*appsv1.StatefulSet)
+			plan, err := NewPlan(Input{Owner: shop, Components: desired.Build(shop, expand(stack(tc.now)), desired.ClusterState{Retained: retained}), Retained: retained, Observed: Observed{
 				{Kind: desired.KindStatefulSet, Name: set.Name}: set}})
 			must(err)
 			d := plan.Steps[0].Data

@@ -16,7 +16,7 @@ func TestPlanTeardown(t *testing.T) {
 	db, api, web := service("db", "1", withPort), service("api", "1", dependsOn("db")), service("web", "1", dependsOn("api"))
 	disabled := annotated[*appsv1.Deployment]("apps.holdfast.dev/prune", "disabled")
 	cases := map[string]struct {
-		live      []appsapi.Component
+		live      []testSpec
 		mutations []mutation
 		want      []string
 	}{
@@ -93,8 +93,8 @@ func teardownLines(d Teardown) []string {
 
 func TestRequiresOrder(t *testing.T) {
 	cases := map[string]struct {
-		spec      []appsapi.Component
-		live      []appsapi.Component
+		spec      []testSpec
+		live      []testSpec
 		mutations []mutation
 		want      bool
 	}{
@@ -113,7 +113,7 @@ func TestRequiresOrder(t *testing.T) {
 			for _, d := range tc.mutations {
 				d(seen)
 			}
-			if got := RequiresOrder(appsapi.DefaultKeys, desired.Build(shop, desired.ExpandComponents(tc.spec), desired.ClusterState{}), seen); got != tc.want {
+			if got := RequiresOrder(appsapi.DefaultKeys, desired.Build(shop, expand(tc.spec), desired.ClusterState{}), seen); got != tc.want {
 				t.Errorf("ordered: %t, want %t", got, tc.want)
 			}
 		})
@@ -126,7 +126,7 @@ func TestHasData(t *testing.T) {
 	theirs := boundClaim("1Gi", "1Gi", withLabel(appsapi.DefaultKeys.OwnerUID, "theirs"))
 	web := service("web", "1")
 	cases := map[string]struct {
-		spec     []appsapi.Component
+		spec     []testSpec
 		retained []desired.RetainedObject
 		want     bool
 	}{
@@ -141,7 +141,7 @@ func TestHasData(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			components := desired.Build(shop, desired.ExpandComponents(tc.spec), desired.ClusterState{Retained: tc.retained})
+			components := desired.Build(shop, expand(tc.spec), desired.ClusterState{Retained: tc.retained})
 			if got := HasData(shop, components, tc.retained); got != tc.want {
 				t.Errorf("has data: %t, want %t", got, tc.want)
 			}

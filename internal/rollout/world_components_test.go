@@ -62,8 +62,8 @@ var _ childFactory = fastFactory{}
 // prerendered are real configurations, so that their comparison of pod templates is real. Two of
 // them differ in their pod template.
 var prerendered = sync.OnceValue(func() (configs struct{ pods, cron, rest []*desired.Config }) {
-	one := func(c appsapi.Component, child int) *desired.Config {
-		config, err := desired.Build(shop, desired.ExpandComponents(stack(c)), desired.ClusterState{})[0].Children[child].Render(nil)
+	one := func(c testSpec, child int) *desired.Config {
+		config, err := desired.Build(shop, expand(stack(c)), desired.ClusterState{})[0].Children[child].Render(nil)
 		must(err)
 		return config
 	}
@@ -198,9 +198,9 @@ type realFactory struct{}
 var _ childFactory = realFactory{}
 
 func (realFactory) components(parts []testComponent) []desired.Component {
-	var spec []appsapi.Component
+	var spec []testSpec
 	for _, p := range parts {
-		var c appsapi.Component
+		var c testSpec
 		switch p.kind {
 		case kindService:
 			c = service("x", fmt.Sprint(p.version), replicas(p.replicas))
@@ -209,7 +209,7 @@ func (realFactory) components(parts []testComponent) []desired.Component {
 		case kindCronJob:
 			c = job("x", fmt.Sprint(p.version), nightly)
 		}
-		c.Name, c.ResourceName, c.RenamedFrom, c.Suspend = p.name, p.resourceName, p.renamedFrom, p.suspended
+		c.Name, c.ResourceName, c.RenamedFrom, c.suspended = p.name, p.resourceName, p.renamedFrom, p.suspended
 		if p.ports && p.kind == kindService {
 			withPort(&c)
 		}
@@ -223,7 +223,7 @@ func (realFactory) components(parts []testComponent) []desired.Component {
 		}
 		spec = append(spec, c)
 	}
-	return desired.Build(shop, desired.ExpandComponents(spec), desired.ClusterState{})
+	return desired.Build(shop, expand(spec), desired.ClusterState{})
 }
 
 func (realFactory) apply(_ *world, _ testComponent, child desired.Child, live Object, holdPods bool) Object {

@@ -99,7 +99,8 @@ var stackKind = execute.Kind{
 	Keys: appsapi.DefaultKeys,
 	New:  func() execute.Application { return &appsapi.AppStack{} },
 	Components: func(app execute.Application) []desired.ExpandedComponent {
-		return desired.ExpandComponents(app.(*appsapi.AppStack).DeepCopy().Spec.Components)
+		spec := app.(*appsapi.AppStack).DeepCopy().Spec
+		return desired.SetOperations(desired.ExpandComponents(spec.Components), &spec.Operations)
 	},
 	DeletionPolicy: func(app execute.Application) appsapi.DeletionPolicy {
 		return app.(*appsapi.AppStack).Spec.DeletionPolicy
@@ -281,7 +282,9 @@ func TestInvalidAndSuspended(t *testing.T) {
 	if !errors.As(cycle.SpecErr, &invalid) || len(formatResult(cycle)) > 0 {
 		t.Errorf("dependency cycle: %v %v", cycle.SpecErr, formatResult(cycle))
 	}
-	suspended := mustRun(t, inputAfter(t, "["+db+", "+api+"]", "[{name: api, suspend: true, service: {image: 'api:2'}}]"), fakeServer{})
+	in := inputAfter(t, "["+db+", "+api+"]", "[{name: api, service: {image: 'api:2'}}]")
+	in.App.(*appsapi.AppStack).Spec.EditOperations("api", func(o *appsapi.ComponentOperations) { o.Suspend = true })
+	suspended := mustRun(t, in, fakeServer{})
 	if !suspended.AllSuspended || !suspended.HeldBySuspend || len(formatResult(suspended)) > 0 {
 		t.Errorf("suspended %t, held %t, %v", suspended.AllSuspended, suspended.HeldBySuspend, formatResult(suspended))
 	}

@@ -92,7 +92,7 @@ func plantCanaries(w *harness.World) []string {
 
 	secret.StringData = map[string]string{"root": canaries[2], "user": canaries[3]}
 	w.Expect(w.Update(w.Context(), secret)).To(Succeed())
-	harness.Edit(w, generated, func(a *appsapi.AppStack) { a.Spec.Components[0].Database.Rotation.RequestedAt = "now" })
+	harness.Edit(w, generated, func(a *appsapi.AppStack) { requestRotation(a, "now") })
 	w.Eventually(func() []string { return storedPasswords(w, "shop-db-auth") }, "60s").Should(ConsistOf(canaries[2], canaries[3]))
 	w.Eventually(func() []string { return storedPasswords(w, "other-db-auth") }, "60s").ShouldNot(ContainElements(canaries[4], canaries[5]))
 	w.WaitReady(shop)
@@ -103,9 +103,13 @@ func plantCanaries(w *harness.World) []string {
 	// A password changed outside Holdfast locks the operator out.
 	pod := harness.Find(w, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "shop-db-0"}})
 	w.Databases.Volume(w.Context(), pod).SetHashes("root", mariadb.Hash("by hand"))
-	harness.Edit(w, shop, func(a *appsapi.AppStack) { a.Spec.Components[0].Database.Rotation.RequestedAt = "now" })
+	harness.Edit(w, shop, func(a *appsapi.AppStack) { requestRotation(a, "now") })
 	w.Eventually(func() string { return w.Condition(shop, "Ready") }, "60s").Should(ContainSubstring("CredentialsMismatch"))
 	return canaries
+}
+
+func requestRotation(a *appsapi.AppStack, at string) {
+	a.Spec.EditOperations(a.Spec.Components[0].Name, func(o *appsapi.ComponentOperations) { o.RotationRequestedAt = at })
 }
 
 // storedPasswords returns the passwords in a Secret.

@@ -1,8 +1,6 @@
 package datamatrix
 
 import (
-	"fmt"
-
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,9 +16,6 @@ func (p *stackDriver) databaseSpec() appsapi.Component {
 	db := &appsapi.DatabaseComponent{Version: "11.8", Storage: appsapi.DatabaseStorage{
 		ClassName: &p.class, Size: *resource.NewQuantity(p.size<<20, resource.BinarySI),
 	}}
-	if p.restarts > 0 {
-		db.Update.RestartedAt = fmt.Sprint(p.restarts)
-	}
 	return appsapi.Component{Name: p.name, RenamedFrom: p.renamedFrom, Database: db}
 }
 

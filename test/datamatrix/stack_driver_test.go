@@ -116,6 +116,9 @@ func (p *stackDriver) spec() appsapi.AppStackSpec {
 	web := appsapi.Component{Name: "web", Service: &appsapi.ServiceComponent{}}
 	web.Service.Image = "shop/web:1"
 	spec := appsapi.AppStackSpec{DeletionPolicy: appsapi.DeletionRetain}
+	if p.restarts > 0 {
+		spec.EditOperations(p.name, func(o *appsapi.ComponentOperations) { o.RestartRequestedAt = fmt.Sprint(p.restarts) })
+	}
 	if p.present {
 		web.Bindings = []appsapi.Binding{{Component: p.name, EnvPrefix: "DB"}}
 		if p.database {

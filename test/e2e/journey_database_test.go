@@ -143,7 +143,7 @@ var disturbances = []disturbance{
 		killProgram(t, kubectl(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/component=operator", "-o", "jsonpath={.items[0].metadata.uid}"), isHoldfast)
 		g.Eventually(state, "60s", "200ms").Should(And(HaveSuffix(" true"), Not(HavePrefix(before+" "))), "the operator did not restart")
 	}},
-	{name: "the application password is rotated", do: rotatePassword(`{"db": {"rotation": {"requestedAt": "round %d"}}}`, "cm-db-binding", "password")},
+	{name: "the application password is rotated", do: rotatePassword(`{"operations": [{"component": "db", "rotationRequestedAt": "round %d"}]}`, "cm-db-binding", "password")},
 	{name: "the root password is changed", do: rotatePassword(`{"db": {"rootPass": "another 'one' \"%d\"; -- \\"}}`, "cm-db-auth", "root-password")},
 	{name: "the volume is expanded", do: func(t *testing.T, g *WithT, round int) {
 		size := fmt.Sprintf("%dGi", 1+round)

@@ -58,7 +58,7 @@ var routineChanges = []struct{ name, patch string }{
 	{"fewer pods", `[{"op":"replace","path":"/spec/components/2/service/replicas","value":1}]`},
 	{"scale to zero", `[{"op":"replace","path":"/spec/components/2/service/replicas","value":0}]`},
 	{"scale up again", `[{"op":"replace","path":"/spec/components/2/service/replicas","value":2}]`},
-	{"a database restart", `[{"op":"add","path":"/spec/components/0/stateful/update","value":{"restartedAt":"2026-01-02T03:04:05Z"}}]`},
+	{"a database restart", `[{"op":"add","path":"/spec/operations","value":[{"component":"db","restartRequestedAt":"2026-01-02T03:04:05Z"}]}]`},
 	{"a larger volume", `[{"op":"replace","path":"/spec/components/0/stateful/storage/0/size","value":"2Gi"}]`},
 	{"a removed component", `[{"op":"remove","path":"/spec/components/3"}]`},
 }

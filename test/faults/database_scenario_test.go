@@ -43,7 +43,7 @@ var databaseScenario = []step{
 		s.Components[1].Bindings[0] = appsapi.Binding{Component: "database", EnvPrefix: "DB"}
 	}), shelfReady},
 	{"database-rotate-again", requestRotation("second"), shelfReady},
-	{"database-restart", editShelf(func(s *appsapi.AppStackSpec) { s.Components[0].Database.Update.RestartedAt = "now" }), shelfReady},
+	{"database-restart", editShelfOperations(func(o *appsapi.ComponentOperations) { o.RestartRequestedAt = "now" }), shelfReady},
 	{"database-delete", (*user).deleteShelf, shelfRetained},
 	{"database-create-again", func(u *user, ctx context.Context) error {
 		app := u.shelfStack("database", "2Gi")
@@ -79,7 +79,12 @@ func editShelf(change func(*appsapi.AppStackSpec)) func(*user, context.Context) 
 }
 
 func requestRotation(at string) func(*user, context.Context) error {
-	return editShelf(func(s *appsapi.AppStackSpec) { s.Components[0].Database.Rotation.RequestedAt = at })
+	return editShelfOperations(func(o *appsapi.ComponentOperations) { o.RotationRequestedAt = at })
+}
+
+// editShelfOperations changes the operations of the database.
+func editShelfOperations(edit func(*appsapi.ComponentOperations)) func(*user, context.Context) error {
+	return editShelf(func(s *appsapi.AppStackSpec) { s.EditOperations(s.Components[0].Name, edit) })
 }
 
 func (u *user) deleteShelf(ctx context.Context) error {

@@ -53,8 +53,7 @@ func (s *editedApp) editStack(r *rand.Rand) string {
 		return s.editEdges(r)
 	case 4:
 		i := r.IntN(len(spec.Components))
-		spec.Components[i].Suspend = !spec.Components[i].Suspend
-		return fmt.Sprintf("suspend %s: %t", spec.Components[i].Name, spec.Components[i].Suspend)
+		return s.editOperations(r, spec.Components[i])
 	case 5:
 		if r.IntN(2) == 0 {
 			spec.Suspend = !spec.Suspend
@@ -166,10 +165,29 @@ func (s *editedApp) editComponent(r *rand.Rand, c *appsapi.Component) string {
 	return s.editPodSettings(r, &c.Job.ContainerSpec, &c.Job.PodSettings)
 }
 
+// editOperations requests an operation of a component.
+func (s *editedApp) editOperations(r *rand.Rand, c appsapi.Component) string {
+	what := ""
+	s.stack.Spec.EditOperations(c.Name, func(o *appsapi.ComponentOperations) {
+		switch r.IntN(3) {
+		case 0:
+			o.Suspend = !o.Suspend
+			what = fmt.Sprintf("suspend %s: %t", c.Name, o.Suspend)
+		case 1:
+			o.RestartRequestedAt = fmt.Sprint(s.nextNumber())
+			what = "restart " + c.Name
+		default:
+			o.Replicas = new(int32(1 + r.IntN(3)))
+			what = fmt.Sprintf("scale %s: %d", c.Name, *o.Replicas)
+		}
+	})
+	return what
+}
+
 // editDatabase edits a database. The versions include a downgrade below the version of the data files.
 func (s *editedApp) editDatabase(r *rand.Rand, d *appsapi.DatabaseComponent) string {
 	n := s.nextNumber()
-	switch r.IntN(7) {
+	switch r.IntN(6) {
 	case 0, 1:
 		d.Storage.Size.Add(resource.MustParse("1Gi"))
 		d.Storage.Size = resource.MustParse(d.Storage.Size.String())
@@ -183,9 +201,6 @@ func (s *editedApp) editDatabase(r *rand.Rand, d *appsapi.DatabaseComponent) str
 	case 4:
 		d.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(fmt.Sprintf("%dMi", 300+n))}
 		return "resources"
-	case 5:
-		d.Update.RestartedAt = fmt.Sprint(n)
-		return "restart"
 	}
 	d.Database = fmt.Sprint("schema", n) // the API server rejects a change of the name
 	return "schema " + d.Database

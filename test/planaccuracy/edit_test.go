@@ -132,8 +132,8 @@ func (s *editedApp) editServer(r *rand.Rand, c *appsapi.ServerSpec) string {
 		c.Service.Annotations = nil
 		return "no annotation of the Service"
 	case 3:
-		c.Update.RestartedAt = fmt.Sprintf("2026-01-01T00:00:%02dZ", s.nextNumber()%60)
-		return "restartedAt"
+		c.Update.MinReadySeconds = int32(r.IntN(3))
+		return fmt.Sprintf("minReadySeconds %d", c.Update.MinReadySeconds)
 	case 4:
 		if c.Probes.Liveness == nil && len(c.Ports) > 0 {
 			c.Probes.Liveness = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/live", Port: intstr.FromInt32(8080)}}}

@@ -131,6 +131,43 @@ spec:
 		edited:  []string{"spec", "front", "deployment", "image"},
 		value:   nextImage,
 	},
+	"AppStack, restarted": {
+		object: `
+kind: AppStack
+spec:
+  components: [{name: web, service: {image: "example.com/web:1"}}]
+`,
+		makes:  []string{"pods", "deployments.apps"},
+		edited: []string{"spec", "operations"},
+		value: func(n int) any {
+			return []any{map[string]any{"component": "web", "restartRequestedAt": fmt.Sprint(n)}}
+		},
+	},
+	"AppStack, scaled": {
+		object: `
+kind: AppStack
+spec:
+  operations: [{component: web, replicas: 2}, {component: migrate, suspend: true}]
+  components: [{name: web, service: {image: "example.com/web:1"}}]
+`,
+		makes:  []string{"pods", "deployments.apps", "poddisruptionbudgets.policy"},
+		edited: []string{"spec", "operations"},
+		value:  func(n int) any { return []any{map[string]any{"component": "web", "replicas": n + 3}} },
+	},
+	"CloudManager, rotated": {
+		object: `
+kind: CloudManager
+spec:
+  front: {deployment: {image: "example.com/front:1"}}
+  identity: {deployment: {image: "example.com/identity:1"}}
+  db: {statefulSet: {image: "example.com/db:1", storage: {size: 1Gi}}}
+`,
+		makes:  []string{"pods", "deployments.apps", "statefulsets.apps", "persistentvolumeclaims", "services", "secrets"},
+		edited: []string{"spec", "operations"},
+		value: func(n int) any {
+			return []any{map[string]any{"component": "db", "rotationRequestedAt": fmt.Sprint(n)}}
+		},
+	},
 	"CloudManager": {
 		object: `
 kind: CloudManager

@@ -127,9 +127,5 @@ func toJSON(v any) string {
 func withoutSuspend(spec map[string]any) map[string]any {
 	out := cloneSpec(spec)
 	delete(out, "suspend")
-	components, _ := out["components"].([]any)
-	for _, c := range components {
-		delete(c.(map[string]any), "suspend")
-	}
 	return out
 }

@@ -57,6 +57,7 @@ var valueHints = []valueHint{
 	{`httpGet\.path`, "/alpha", "/beta"},
 	{`httpGet\.scheme`, "HTTPS", "HTTP"},
 	{`httpHeaders\[\]\.name`, "X-Alpha", "X-Beta"},
+	{`operations\[\]\.component`, "walked", "other"},
 	{`replicas`, "3", "0"},
 	{`resources\.(limits|requests)`, "{cpu: 500m, memory: 128Mi}", "{cpu: 250m, ephemeral-storage: 1Gi}"},
 	{`tolerations\[\]\.effect`, "NoSchedule", "NoExecute"},

@@ -191,7 +191,8 @@ func testMatchesPlugin(w *world) {
 			"AppStack NS/caller is no longer suspended: drift is corrected and pending changes are applied now."},
 		{[]string{"scale", "plugin", "--component", "web", "--replicas", "3"}, func(dry bool) (actions.EditResult, error) {
 			return w.editor.Scale(ctx, ref, 3, actions.EditOptions{Component: "web", DryRun: dry})
-		}, `Component "web" of AppStack NS/caller is scaled from 2 to 3 pods.`},
+		}, `Component "web" of AppStack NS/caller is scaled from 2 to 3 pods. ` +
+			"A manifest that sets replicas restores its own number when it is applied again; to keep this one, omit replicas there."},
 		{[]string{"rollback", "plugin", "--to-revision", "1", "--yes"}, func(dry bool) (actions.EditResult, error) {
 			r, err := w.editor.Rollback(ctx, ref, actions.RollbackOptions{Revision: 1, DryRun: dry})
 			return r.EditResult, err
@@ -229,8 +230,8 @@ func testMatchesPlugin(w *world) {
 func withoutRestartTimes(spec string) string {
 	var out []string
 	for line := range strings.Lines(spec) {
-		if strings.Contains(line, "restartedAt: ") {
-			line = "restartedAt\n"
+		if strings.Contains(line, "restartRequestedAt: ") {
+			line = "restartRequestedAt\n"
 		}
 		out = append(out, line)
 	}

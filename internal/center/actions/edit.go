@@ -108,7 +108,7 @@ func (c *Caller) writer(dryRun bool) edit.Writer {
 // specChanges returns the redacted changes of a spec.
 func specChanges(app appkind.Application, before, after map[string]any) []revision.SpecChange {
 	all := revision.Diff(before, after)
-	if appkind.Of(app).Layout.SingleComponent { // revision.Diff takes its top-level fields for components
+	if layout := appkind.Of(app).Layout; layout != nil && layout.SingleComponent { // revision.Diff takes its top-level fields for components
 		for i := range all {
 			if c := &all[i]; c.Component != "" {
 				c.Component, c.Path = "", append(objdiff.Path{{Name: c.Component}}, c.Path...)

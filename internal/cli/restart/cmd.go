@@ -1,7 +1,7 @@
 // Package restart implements kubectl holdfast restart, which restarts the pods of an application with a
 // rollout.
 //
-// Safety rule: it sets update.restartedAt and writes nothing else. Jobs do not run again.
+// Safety rule: it writes a request to spec.operations and nothing else. Jobs do not run again.
 package restart
 
 import (
@@ -16,8 +16,9 @@ func Command(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restart APPLICATION [--component C]",
 		Short: "Restart the pods of an application",
-		Long: `Restart all pods of an AppService or an AppStack, or the pods of one component. Restarts follow the
-rollout order of an update. Components with several pods stay available. Jobs do not run again.`,
+		Long: `Restart all pods of an application, or the pods of one component. Restarts follow the rollout order of an
+update. Components with several pods stay available. Jobs do not run again. Applying the manifest of the
+application again does not repeat the restart.`,
 		Example: `  kubectl holdfast restart shop
   kubectl holdfast restart shop --component web && kubectl holdfast wait shop`,
 		ValidArgsFunction: env.CompleteApplication,
@@ -25,7 +26,7 @@ rollout order of an update. Components with several pods stay available. Jobs do
 			return run(cmd.Context(), env, component, args, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&component, "component", "", "Component of an AppStack. Default: the whole application")
+	cmd.Flags().StringVar(&component, "component", "", "Component of an AppStack or a CloudManager. Default: the whole application")
 	_ = cmd.RegisterFlagCompletionFunc("component", env.CompleteComponent) // fails only without the flag
 	return cmd
 }

@@ -19,7 +19,7 @@ func TestPrintRollback(t *testing.T) {
 	const now = `{components: [
 	  {name: db, stateful: {image: "db:2", storage: [{name: data, mountPath: /d, size: 2Gi, className: fast}]}},
 	  {name: cache, stateful: {image: "kv:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}},
-	  {name: web, service: {image: "web:2", update: {restartedAt: "2026-03-04T10:00:00Z"}}}]}`
+	  {name: web, service: {image: "web:2"}}]}`
 	const earlier = `{components: [
 	  {name: db, stateful: {image: "db:1", storage: [{name: data, mountPath: /d, size: 1Gi}]}},
 	  {name: web, service: {image: "web:1", replicas: 3}}]}`

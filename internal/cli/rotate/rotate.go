@@ -1,6 +1,6 @@
 // Package rotate implements kubectl holdfast rotate, which rotates the generated passwords of databases.
 //
-// Safety rule: it sets rotation.requestedAt and writes nothing else. It never reads a password.
+// Safety rule: it writes a request to spec.operations and nothing else. It never reads a password.
 package rotate
 
 import (
@@ -30,7 +30,7 @@ rotate a password from your own Secret, change the Secret.`,
 			return run(cmd.Context(), env, component, args, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&component, "component", "", "Database component of an AppStack. Default: all databases")
+	cmd.Flags().StringVar(&component, "component", "", "Database component. Default: all databases")
 	_ = cmd.RegisterFlagCompletionFunc("component", env.CompleteComponent) // fails only without the flag
 	return cmd
 }

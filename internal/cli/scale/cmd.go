@@ -1,6 +1,6 @@
 // Package scale implements kubectl holdfast scale, which sets the number of replicas.
 //
-// Safety rule: it sets replicas and writes nothing else. It rejects single-server databases and
+// Safety rule: it sets replicas in the spec or in spec.operations, and writes nothing else. It rejects single-server databases and
 // components with autoscaling.
 package scale
 
@@ -18,7 +18,8 @@ func Command(env *cli.Env) *cobra.Command {
 		Use:   "scale APPLICATION --replicas N [--component C]",
 		Short: "Set the number of replicas of an application",
 		Long: `Set the number of replicas of an AppService, of a component of an AppStack, or of the front or identity
-of a CloudManager. Components with autoscaling and single-server databases are rejected.`,
+of a CloudManager. Components with autoscaling and single-server databases are rejected. A manifest that sets
+replicas restores its own number when it is applied again; a manifest that omits replicas keeps the number.`,
 		Example: `  kubectl holdfast scale hello --replicas 3
   kubectl holdfast scale shop --component web --replicas 3 && kubectl holdfast wait shop`,
 		ValidArgsFunction: env.CompleteApplication,

@@ -1,7 +1,7 @@
 // Package suspend implements kubectl holdfast suspend and resume, which pause and resume the
 // reconciliation of an application or of one component.
 //
-// Safety rule: it sets and unsets spec.suspend and writes nothing else. Pods keep running.
+// Safety rule: it sets and unsets spec.suspend or suspend in spec.operations, and writes nothing else. Pods keep running.
 package suspend
 
 import (
@@ -15,7 +15,7 @@ func Command(env *cli.Env) *cobra.Command {
 	return command(env, true, &cobra.Command{
 		Use:   "suspend APPLICATION [--component C]",
 		Short: "Pause the reconciliation of an application",
-		Long: `Pause the reconciliation of an application, or of one component of an AppStack. Pods keep running; drift
+		Long: `Pause the reconciliation of an application, or of one component. Pods keep running; drift
 is not corrected and updates are not applied until kubectl holdfast resume.`,
 		Example: `  kubectl holdfast suspend shop
   kubectl holdfast suspend shop --component web`,
@@ -27,8 +27,8 @@ func ResumeCommand(env *cli.Env) *cobra.Command {
 	return command(env, false, &cobra.Command{
 		Use:   "resume APPLICATION [--component C]",
 		Short: "Resume the reconciliation of a suspended application",
-		Long: `Resume the reconciliation of a suspended application, or of one component of an AppStack. The operator
-corrects drift and applies changes of the spec.`,
+		Long: `Resume the reconciliation of a suspended application, or of one component. The operator corrects drift and
+applies changes of the spec.`,
 		Example: `  kubectl holdfast resume shop
   kubectl holdfast resume shop --component web`,
 	})
@@ -40,7 +40,7 @@ func command(env *cli.Env, suspend bool, cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return run(cmd.Context(), env, suspend, component, args, cmd.OutOrStdout())
 	}
-	cmd.Flags().StringVar(&component, "component", "", "Component of an AppStack. Default: the whole application")
+	cmd.Flags().StringVar(&component, "component", "", "Component of an AppStack or a CloudManager. Default: the whole application")
 	_ = cmd.RegisterFlagCompletionFunc("component", env.CompleteComponent) // fails only without the flag
 	return cmd
 }

@@ -70,11 +70,11 @@ func checkReady(app appkind.Application) result {
 }
 
 func checkSuspended(app appkind.Application) result {
-	if layout := appkind.Of(app).Layout; layout == nil || !layout.Suspend {
-		return result{unreachable: true, message: "cannot be suspended: its kind has no suspend field; use --for ready"}
+	if !appkind.Of(app).Operations {
+		return result{unreachable: true, message: "cannot be suspended: its kind has no operations; use --for ready"}
 	}
 	for _, c := range appkind.Components(app) {
-		if !c.Suspend {
+		if !c.Operations.Suspend {
 			return result{message: fmt.Sprintf("suspend is not set in its spec; run kubectl holdfast suspend %s -n %s",
 				app.GetName(), app.GetNamespace())}
 		}

@@ -33,6 +33,9 @@ func TestConditions(t *testing.T) {
 	}
 	edited := func(a *appsapi.AppStack) { a.Generation = 4 }
 	created := func(a *appsapi.AppStack) { a.Status = appsapi.AppStackStatus{} }
+	suspend := func(a *appsapi.AppStack, i int) {
+		a.Spec.EditOperations(a.Spec.Components[i].Name, func(o *appsapi.ComponentOperations) { o.Suspend = true })
+	}
 	suspendedAll := func(a *appsapi.AppStack) { a.Spec.Suspend = true }
 	cases := map[string]struct {
 		condition string
@@ -47,10 +50,9 @@ func TestConditions(t *testing.T) {
 		"no conditions":                    {"ready", newStack(func(a *appsapi.AppStack) { a.Status.Conditions = nil }), result{message: "the operator has not updated condition Ready yet"}},
 
 		"suspended":                  {"suspended", newStack(suspendedAll), result{reached: true, message: "is suspended"}},
-		"each component suspended":   {"suspended", newStack(func(a *appsapi.AppStack) { a.Spec.Components[0].Suspend, a.Spec.Components[1].Suspend = true, true }), result{reached: true, message: "is suspended"}},
-		"one component suspended":    {"suspended", newStack(func(a *appsapi.AppStack) { a.Spec.Components[0].Suspend = true }), result{message: notSuspended}},
+		"each component suspended":   {"suspended", newStack(func(a *appsapi.AppStack) { suspend(a, 0); suspend(a, 1) }), result{reached: true, message: "is suspended"}},
+		"one component suspended":    {"suspended", newStack(func(a *appsapi.AppStack) { suspend(a, 0) }), result{message: notSuspended}},
 		"suspended but not observed": {"suspended", newStack(func(a *appsapi.AppStack) { suspendedAll(a); edited(a) }), result{message: notObserved}},
-		"CloudManager":               {"suspended", &appsapi.CloudManager{}, result{unreachable: true, message: "cannot be suspended: its kind has no suspend field; use --for ready"}},
 
 		"not deleted": {"deleted", newStack(nil), result{message: "its deletion has not been requested; run kubectl delete appstack shop -n prod"}},
 		"deleting":    {"deleted", newStack(func(a *appsapi.AppStack) { a.DeletionTimestamp = &metav1.Time{} }), result{message: "its deletion is in progress"}},

@@ -22,6 +22,7 @@ func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.AppService]{
 		New:          func() *appsapi.AppService { return &appsapi.AppService{} },
 		Components:   appkind.AppServiceComponents,
+		Operations:   func(app *appsapi.AppService) *appsapi.Operations { return &app.Spec.Operations },
 		SpecPath:     appkind.AppServiceSpecPath,
 		UpdateStatus: setStatus,
 	}, o)

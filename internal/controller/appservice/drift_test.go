@@ -51,8 +51,9 @@ ports:
 - {name: alias, port: 8080, protocol: TCP}
 - {name: dns, port: 53, protocol: UDP}
 service: {type: LoadBalancer, annotations: {example.com/lb: internal}, sessionAffinity: ClientIP}
-update: {maxSurge: 25%, maxUnavailable: 1, minReadySeconds: 5, progressDeadlineSeconds: 120, restartedAt: "2026-01-02T03:04:05Z"}
-security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000, readOnlyRootFilesystem: true}`
+update: {maxSurge: 25%, maxUnavailable: 1, minReadySeconds: 5, progressDeadlineSeconds: 120}
+security: {level: Restricted, runAsUser: 1000, runAsGroup: 1000, fsGroup: 2000, readOnlyRootFilesystem: true}
+operations: [{component: web, restartRequestedAt: "2026-01-02T03:04:05Z"}]`
 
 // alternativeValues are valid values of fields for which appending "-x" is not valid.
 var alternativeValues = map[string]any{

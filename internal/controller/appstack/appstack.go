@@ -20,6 +20,7 @@ func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.AppStack]{
 		New:            func() *appsapi.AppStack { return &appsapi.AppStack{} },
 		Components:     appkind.AppStackComponents,
+		Operations:     func(app *appsapi.AppStack) *appsapi.Operations { return &app.Spec.Operations },
 		SpecPath:       appkind.AppStackSpecPath,
 		DeletionPolicy: appkind.AppStackDeletionPolicy,
 		History:        appkind.AppStackRevisionSpec,

@@ -27,7 +27,7 @@ spec:
 	w.Expect(w.Create(w.Context(), cm)).To(Succeed())
 	w.WaitReady(cm)
 	before, bindingBefore := w.credentials("shop-db-auth").Data, w.credentials("shop-db-binding").Data
-	w.create(strings.Replace(databaseSpec, "storage:", "rotation: {requestedAt: now}, database: other, storage:", 1))
+	w.create("operations: [{component: db, rotationRequestedAt: now}]" + strings.Replace(databaseSpec, "storage:", "database: other, storage:", 1))
 	w.Eventually(w.condition("Ready"), databaseTimeout).Should(HavePrefix("False/"))
 	w.Consistently(func() any { return w.credentials("shop-db-auth").Data }, "3s").Should(Equal(before))
 	w.Expect(w.credentials("shop-db-binding").Data).To(Equal(bindingBefore))
@@ -48,7 +48,7 @@ func TestFinishedJobDoesNotBlockRotation(t *testing.T) {
 	w.Eventually(func() int { return len(w.jobs("migrate")) }, databaseTimeout).Should(Equal(2))
 	w.waitReady()
 	before := w.accountHashes("db")
-	w.editComponent("db", func(c *appsapi.Component) { c.Database.Rotation.RequestedAt = "now" })
+	w.editOperations("db", func(o *appsapi.ComponentOperations) { o.RotationRequestedAt = "now" })
 	w.Eventually(func() []string { return w.accountHashes("db") }, databaseTimeout).Should(And(HaveLen(1), Not(Equal(before))))
 	w.Eventually(w.checkPasswords, databaseTimeout).Should(Succeed())
 }
@@ -111,7 +111,7 @@ func TestRotationWaitsForUnboundConsumer(t *testing.T) {
 	w.waitReady()
 	old := string(w.credentials("shop-db-auth").Data["password"])
 	w.editSpec(func(s *appsapi.AppStackSpec) {
-		s.Components[0].Database.Rotation.RequestedAt = "now"
+		s.EditOperations("db", func(o *appsapi.ComponentOperations) { o.RotationRequestedAt = "now" })
 		s.Components[1].Service.Image = "shop/web:never"
 	})
 	w.Eventually(func() string { return string(w.credentials("shop-db-binding").Data["password"]) }, databaseTimeout).ShouldNot(Equal(old))

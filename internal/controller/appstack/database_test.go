@@ -77,7 +77,7 @@ func TestRotationOnRequest(t *testing.T) {
 	w.create(databaseSpec)
 	w.waitReady()
 	pod, before, template := w.pod("shop-db-0").UID, w.credentials("shop-db-auth"), w.deployment("shop-web").Spec.Template
-	w.editComponent("db", func(c *appsapi.Component) { c.Database.Rotation.RequestedAt = "now" })
+	w.editOperations("db", func(o *appsapi.ComponentOperations) { o.RotationRequestedAt = "now" })
 	w.Eventually(func() string { return string(w.credentials("shop-db-auth").Data["password"]) }, databaseTimeout).
 		ShouldNot(Equal(string(before.Data["password"])))
 	w.waitReady()
@@ -124,7 +124,7 @@ func TestRotationWaitsForConsumers(t *testing.T) {
 	w.waitReady()
 	old := string(w.credentials("shop-db-auth").Data["password"])
 	w.editSpec(func(s *appsapi.AppStackSpec) {
-		s.Components[0].Database.Rotation.RequestedAt = "now"
+		s.EditOperations("db", func(o *appsapi.ComponentOperations) { o.RotationRequestedAt = "now" })
 		s.Components[1].Service.Image = "shop/web:never"
 	})
 	w.Eventually(func() []string { return w.accountHashes("db") }, databaseTimeout).Should(HaveLen(2))
@@ -143,7 +143,7 @@ func TestRotationWaitsForReplacedConsumer(t *testing.T) {
 	w.waitReady()
 	old := string(w.credentials("shop-db-auth").Data["password"])
 	w.editSpec(func(s *appsapi.AppStackSpec) {
-		s.Components[0].Database.Rotation.RequestedAt = "now"
+		s.EditOperations("db", func(o *appsapi.ComponentOperations) { o.RotationRequestedAt = "now" })
 		s.Components[1].Name, s.Components[1].RenamedFrom, s.Components[1].Service.Image = "site", "web", "shop/site:never"
 	})
 	w.Eventually(func() []string { return w.accountHashes("db") }, databaseTimeout).Should(HaveLen(2))
@@ -162,7 +162,7 @@ func TestRootPasswordChangedInServer(t *testing.T) {
 	w.waitReady()
 	pod := w.pod("shop-db-0")
 	w.Databases.Volume(w.Context(), pod).SetHashes("root", mariadb.Hash("by hand"))
-	w.editComponent("db", func(c *appsapi.Component) { c.Database.Rotation.RequestedAt = "now" }) // triggers a check
+	w.editOperations("db", func(o *appsapi.ComponentOperations) { o.RotationRequestedAt = "now" }) // triggers a check
 	w.Eventually(w.condition("Ready"), databaseTimeout).Should(And(ContainSubstring("is valid for root: the password was changed in the server"),
 		ContainSubstring("kubectl annotate secret shop-db-auth -n "+w.NS)))
 	w.Consistently(func() any { return w.pod("shop-db-0").UID }, "1s").Should(Equal(pod.UID), "no restart")
@@ -249,7 +249,8 @@ func TestSuspendedDatabaseIsNotProbed(t *testing.T) {
 	w.waitReady()
 	before := w.accountHashes("db")
 	w.editSpec(func(s *appsapi.AppStackSpec) {
-		s.Suspend, s.Components[0].Database.Rotation.RequestedAt = true, "now"
+		s.Suspend = true
+		s.EditOperations("db", func(o *appsapi.ComponentOperations) { o.RotationRequestedAt = "now" })
 	})
 	w.Eventually(func() int64 { return w.stack().Status.ObservedGeneration }, databaseTimeout).Should(Equal(w.stack().Generation))
 	w.Consistently(func() []string { return w.accountHashes("db") }, "2s").Should(Equal(before))

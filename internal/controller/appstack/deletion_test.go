@@ -258,7 +258,8 @@ func (e *deletionCase) reverseDependencies(store string) {
 func TestStackDeletionWithCyclicDependencies(t *testing.T) {
 	e := newDeletionStory(t)
 	e.createAndWaitIdle(chainSpec)
-	e.editComponent("web", func(c *appsapi.Component) { c.Suspend, c.DependsOn = true, nil })
+	e.editOperations("web", func(o *appsapi.ComponentOperations) { o.Suspend = true })
+	e.editComponent("web", func(c *appsapi.Component) { c.DependsOn = nil })
 	e.editComponent("api", func(c *appsapi.Component) { c.DependsOn = []string{"auth", "web"} })
 	e.Eventually(func() string { return e.deployment("shop-api").Annotations["apps.holdfast.dev/depends-on"] }, "60s").Should(Equal("auth,web"))
 	e.Expect(e.deployment("shop-web").Annotations).To(HaveKeyWithValue("apps.holdfast.dev/depends-on", "api"))

@@ -80,6 +80,11 @@ func (w *world) editComponent(name string, change func(*appsapi.Component)) {
 	})
 }
 
+func (w *world) editOperations(component string, change func(*appsapi.ComponentOperations)) {
+	w.Helper()
+	w.editSpec(func(s *appsapi.AppStackSpec) { s.EditOperations(component, change) })
+}
+
 func (w *world) stack() *appsapi.AppStack {
 	return harness.Find(w.World, &appsapi.AppStack{ObjectMeta: w.objectMeta("shop")})
 }

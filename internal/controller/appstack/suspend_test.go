@@ -22,7 +22,7 @@ func TestSuspendComponent(t *testing.T) {
 	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
-	w.editComponent("lone", func(c *appsapi.Component) { c.Suspend = true })
+	w.editOperations("lone", func(o *appsapi.ComponentOperations) { o.Suspend = true })
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(Equal("True/Reconciled: Everything runs as declared; suspended: 1 of 3 components"))
 	w.WaitIdle("shop")
 	calls := w.OperatorRequests(func() {
@@ -42,7 +42,7 @@ func TestSuspendComponent(t *testing.T) {
 	w.Expect(w.service("shop-lone")).NotTo(BeNil())
 	w.Expect(*w.deployment("shop-lone").Spec.Replicas).To(BeEquivalentTo(3))
 
-	w.editComponent("lone", func(c *appsapi.Component) { c.Suspend = false })
+	w.editOperations("lone", func(o *appsapi.ComponentOperations) { o.Suspend = false })
 	w.waitReady()
 	w.Expect(w.service("shop-lone")).To(BeNil())
 	w.Expect(w.deployment("shop-lone").Spec.Template.Spec.Containers[0].Image).To(Equal("shop/lone:2"))
@@ -134,7 +134,8 @@ func TestSuspendedDependency(t *testing.T) {
 	w := newStory(t)
 	w.create(boundSpec)
 	w.waitReady()
-	w.editComponent("api", func(c *appsapi.Component) { c.Suspend, c.Service.Image = true, "shop/api:2" })
+	w.editOperations("api", func(o *appsapi.ComponentOperations) { o.Suspend = true })
+	w.editComponent("api", func(c *appsapi.Component) { c.Service.Image = "shop/api:2" })
 	w.editComponent("web", func(c *appsapi.Component) { c.Service.Image = "shop/web:2" })
 	w.Eventually(func() string { return w.deployment("shop-web").Annotations["deployment.kubernetes.io/revision"] }, "60s", "50ms").Should(Equal("2"))
 	w.Expect(w.deployment("shop-api").Annotations["deployment.kubernetes.io/revision"]).To(Equal("1"))
@@ -143,7 +144,7 @@ func TestSuspendedDependency(t *testing.T) {
 	w.setWebTag("3")
 	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix(`False/WaitingForDependency: Component "web" waits for "api": `))
 	w.Expect(w.deployment("shop-web").Annotations["deployment.kubernetes.io/revision"]).To(Equal("2"))
-	w.editComponent("api", func(c *appsapi.Component) { c.Suspend = false })
+	w.editOperations("api", func(o *appsapi.ComponentOperations) { o.Suspend = false })
 	w.waitReady()
 	w.expectSteadyState()
 }

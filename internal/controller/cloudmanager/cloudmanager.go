@@ -23,6 +23,7 @@ func Setup(mgr ctrl.Manager, o engine.Options) error {
 	return engine.Setup(mgr, engine.Kind[*appsapi.CloudManager]{
 		New:                 func() *appsapi.CloudManager { return &appsapi.CloudManager{} },
 		Components:          appkind.CloudManagerComponents,
+		Operations:          func(app *appsapi.CloudManager) *appsapi.Operations { return &app.Spec.Operations },
 		SpecPath:            appkind.CloudManagerSpecPath,
 		PlainPasswords:      appkind.CloudManagerPasswords,
 		SummarizeConditions: func(cm *appsapi.CloudManager) { cm.Status.Phase = phase(cm.Status.Conditions) },

@@ -14,9 +14,7 @@ import (
 // AppServiceSpec is the desired state of an AppService.
 type AppServiceSpecApplyConfiguration struct {
 	ServiceComponentApplyConfiguration `json:""`
-	// suspend pauses reconciliation: drift is not corrected and updates are not
-	// applied. Existing pods keep running. Default false.
-	Suspend *bool `json:"suspend,omitempty"`
+	OperationsApplyConfiguration       `json:""`
 }
 
 // AppServiceSpecApplyConfiguration constructs a declarative configuration of the AppServiceSpec type for use with
@@ -272,6 +270,6 @@ func (b *AppServiceSpecApplyConfiguration) WithExpose(value *ExposeSettingsApply
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Suspend field is set to the value of the last call.
 func (b *AppServiceSpecApplyConfiguration) WithSuspend(value bool) *AppServiceSpecApplyConfiguration {
-	b.Suspend = &value
+	b.OperationsApplyConfiguration.Suspend = &value
 	return b
 }

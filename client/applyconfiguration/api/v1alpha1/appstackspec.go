@@ -22,10 +22,8 @@ type AppStackSpecApplyConfiguration struct {
 	// revisionHistoryLimit is the number of revisions to keep, including the
 	// current one. A rollback to a kept revision does not run its completed jobs
 	// again. The last revision that became ready is always kept. Default 10.
-	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// suspend pauses reconciliation of all components: drift is not corrected and
-	// updates are not applied. Existing pods keep running. Default false.
-	Suspend *bool `json:"suspend,omitempty"`
+	RevisionHistoryLimit         *int32 `json:"revisionHistoryLimit,omitempty"`
+	OperationsApplyConfiguration `json:""`
 	// components are the components of the application.
 	Components []ComponentApplyConfiguration `json:"components,omitempty"`
 }
@@ -56,7 +54,7 @@ func (b *AppStackSpecApplyConfiguration) WithRevisionHistoryLimit(value int32) *
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Suspend field is set to the value of the last call.
 func (b *AppStackSpecApplyConfiguration) WithSuspend(value bool) *AppStackSpecApplyConfiguration {
-	b.Suspend = &value
+	b.OperationsApplyConfiguration.Suspend = &value
 	return b
 }
 

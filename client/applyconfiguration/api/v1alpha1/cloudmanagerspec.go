@@ -14,7 +14,8 @@ type CloudManagerSpecApplyConfiguration struct {
 	// deletionPolicy specifies what happens to the volume and the credentials of
 	// the database when the CloudManager is deleted: Retain keeps them, Delete
 	// deletes them. Default Retain.
-	DeletionPolicy *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	DeletionPolicy               *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	OperationsApplyConfiguration `json:""`
 	// front is the web front.
 	Front *CloudManagerServiceApplyConfiguration `json:"front,omitempty"`
 	// identity is the identity service. Its environment variables DB_HOST and
@@ -35,6 +36,14 @@ func CloudManagerSpec() *CloudManagerSpecApplyConfiguration {
 // If called multiple times, the DeletionPolicy field is set to the value of the last call.
 func (b *CloudManagerSpecApplyConfiguration) WithDeletionPolicy(value apiv1alpha1.DeletionPolicy) *CloudManagerSpecApplyConfiguration {
 	b.DeletionPolicy = &value
+	return b
+}
+
+// WithSuspend sets the Suspend field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Suspend field is set to the value of the last call.
+func (b *CloudManagerSpecApplyConfiguration) WithSuspend(value bool) *CloudManagerSpecApplyConfiguration {
+	b.OperationsApplyConfiguration.Suspend = &value
 	return b
 }
 

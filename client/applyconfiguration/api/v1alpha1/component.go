@@ -25,9 +25,6 @@ type ComponentApplyConfiguration struct {
 	// bindings set environment variables with the addresses of other components. A
 	// binding is also a dependency.
 	Bindings []BindingApplyConfiguration `json:"bindings,omitempty"`
-	// suspend pauses reconciliation of this component: drift is not corrected and
-	// updates are not applied. Existing pods keep running. Default false.
-	Suspend *bool `json:"suspend,omitempty"`
 	// service is a long-running service: a Deployment and, if it has ports, a
 	// Service.
 	Service *ServiceComponentApplyConfiguration `json:"service,omitempty"`
@@ -91,14 +88,6 @@ func (b *ComponentApplyConfiguration) WithBindings(values ...*BindingApplyConfig
 		}
 		b.Bindings = append(b.Bindings, *values[i])
 	}
-	return b
-}
-
-// WithSuspend sets the Suspend field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Suspend field is set to the value of the last call.
-func (b *ComponentApplyConfiguration) WithSuspend(value bool) *ComponentApplyConfiguration {
-	b.Suspend = &value
 	return b
 }
 

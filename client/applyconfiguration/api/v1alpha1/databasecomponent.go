@@ -48,8 +48,6 @@ type DatabaseComponentApplyConfiguration struct {
 	Config *string `json:"config,omitempty"`
 	// rotation specifies when generated passwords are rotated.
 	Rotation *DatabaseRotationApplyConfiguration `json:"rotation,omitempty"`
-	// update specifies when the server is restarted.
-	Update *DatabaseUpdateApplyConfiguration `json:"update,omitempty"`
 	// resources are the requests and limits of the server. Default requests are
 	// 100m CPU and 256Mi memory; a resource with only a limit requests its limit.
 	// The InnoDB buffer pool is half of the memory limit unless config sets
@@ -142,14 +140,6 @@ func (b *DatabaseComponentApplyConfiguration) WithConfig(value string) *Database
 // If called multiple times, the Rotation field is set to the value of the last call.
 func (b *DatabaseComponentApplyConfiguration) WithRotation(value *DatabaseRotationApplyConfiguration) *DatabaseComponentApplyConfiguration {
 	b.Rotation = value
-	return b
-}
-
-// WithUpdate sets the Update field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Update field is set to the value of the last call.
-func (b *DatabaseComponentApplyConfiguration) WithUpdate(value *DatabaseUpdateApplyConfiguration) *DatabaseComponentApplyConfiguration {
-	b.Update = value
 	return b
 }
 

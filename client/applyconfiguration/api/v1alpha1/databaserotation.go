@@ -7,9 +7,6 @@ package v1alpha1
 //
 // DatabaseRotation specifies when generated passwords are rotated.
 type DatabaseRotationApplyConfiguration struct {
-	// requestedAt triggers a rotation when its value changes; by convention a
-	// timestamp.
-	RequestedAt *string `json:"requestedAt,omitempty"`
 	// everyDays rotates the passwords this many days after the last rotation, for
 	// example 90. Unset: no periodic rotation.
 	EveryDays *int32 `json:"everyDays,omitempty"`
@@ -19,14 +16,6 @@ type DatabaseRotationApplyConfiguration struct {
 // apply.
 func DatabaseRotation() *DatabaseRotationApplyConfiguration {
 	return &DatabaseRotationApplyConfiguration{}
-}
-
-// WithRequestedAt sets the RequestedAt field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RequestedAt field is set to the value of the last call.
-func (b *DatabaseRotationApplyConfiguration) WithRequestedAt(value string) *DatabaseRotationApplyConfiguration {
-	b.RequestedAt = &value
-	return b
 }
 
 // WithEveryDays sets the EveryDays field in the declarative configuration to the given value

@@ -25,9 +25,6 @@ type UpdateSettingsApplyConfiguration struct {
 	// an update is reported as stalled. The update continues nevertheless. Default
 	// 600.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	// restartedAt replaces all pods when its value changes; by convention a
-	// timestamp.
-	RestartedAt *string `json:"restartedAt,omitempty"`
 }
 
 // UpdateSettingsApplyConfiguration constructs a declarative configuration of the UpdateSettings type for use with
@@ -65,13 +62,5 @@ func (b *UpdateSettingsApplyConfiguration) WithMinReadySeconds(value int32) *Upd
 // If called multiple times, the ProgressDeadlineSeconds field is set to the value of the last call.
 func (b *UpdateSettingsApplyConfiguration) WithProgressDeadlineSeconds(value int32) *UpdateSettingsApplyConfiguration {
 	b.ProgressDeadlineSeconds = &value
-	return b
-}
-
-// WithRestartedAt sets the RestartedAt field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RestartedAt field is set to the value of the last call.
-func (b *UpdateSettingsApplyConfiguration) WithRestartedAt(value string) *UpdateSettingsApplyConfiguration {
-	b.RestartedAt = &value
 	return b
 }
