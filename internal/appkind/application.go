@@ -33,6 +33,22 @@ type List interface {
 // Components returns the components of an application.
 func Components(app Application) []desired.ExpandedComponent { return Of(app).Components(app) }
 
+// Rotating returns the component of an application whose passwords are being rotated, or nil. The application stays
+// ready meanwhile.
+func Rotating(app Application) *appsapi.ComponentStatus {
+	stack, ok := app.(Stack)
+	if !ok {
+		return nil
+	}
+	components := stack.StackStatus().Components
+	for i := range components {
+		if components[i].Reason == appsapi.ReasonRotating {
+			return &components[i]
+		}
+	}
+	return nil
+}
+
 // Owner returns the identity of an application for its children.
 func Owner(app Application) desired.Owner {
 	apiVersion, kind := Of(app).ToAPIVersionAndKind()

@@ -67,8 +67,8 @@ type ProbeKey struct {
 	// SecretVersions are the resourceVersions of the Secrets that a probe reads, BindingVersion is
 	// that of the binding Secret, which it writes.
 	SecretVersions, BindingVersion string
-	// Spec is the fingerprint of the declared database.
-	Spec string
+	// Spec is the fingerprint of the declared database, RotationRequestedAt the last requested rotation.
+	Spec, RotationRequestedAt string
 	// ConsumersRolledOut is set once every client uses the binding of ConsumersBindingVersion.
 	ConsumersRolledOut      bool
 	ConsumersBindingVersion string

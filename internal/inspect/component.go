@@ -33,7 +33,11 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component)
 	result.Ready, result.Desired = replicaCounts(index.children[c.Workload])
 	verdict := index.childrenVerdict(in, c)
 	if c.Type == appsapi.ComponentDatabase && !v.Deleting {
-		verdict = health.Worst(verdict, reportedDatabaseHealth(in, c))
+		reported := reportedDatabaseHealth(in, c)
+		verdict = health.Worst(verdict, reported)
+		if verdict.Status == health.Healthy { // only the operator knows whether a rotation is in progress
+			verdict = reported
+		}
 	}
 	result.Health, result.Message = verdict.Status, verdict.Message
 	switch top := result.topError(); {
@@ -43,7 +47,7 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component)
 		result.Health, result.Message = health.Suspended, "Suspended: drift is not corrected and updates are not applied"
 	case c.Suspended && !v.Deleting:
 		result.Message += "; suspended, so drift is not corrected"
-	case result.Health == health.Healthy:
+	case result.Health == health.Healthy && verdict.Reason != appsapi.ReasonRotating: // a rotation may wait for a client
 		result.Message = ""
 	}
 	return result

@@ -86,7 +86,8 @@ func (d *databases) observeServer(ctx context.Context, s *execute.Scope, c desir
 	}
 	key := database.ProbeKey{
 		Pod: server.UID, ReadySince: readySince(server), Host: db.Host, StatefulSetUID: set.UID, Spec: db.Fingerprint(),
-		SecretVersions: d.credentialVersions(ctx, s.Owner, c), BindingVersion: s.BindingVersions[db.Binding],
+		RotationRequestedAt: db.RotationRequestedAt,
+		SecretVersions:      d.credentialVersions(ctx, s.Owner, c), BindingVersion: s.BindingVersions[db.Binding],
 		ConsumersRolledOut: consumersRolledOut, ConsumersBindingVersion: db.ConsumedBinding,
 	}
 	probe, known := d.prober.Latest(id, key, db, now)
@@ -109,6 +110,10 @@ func evaluateProbe(o *execute.Observed, c desired.Component, set *appsv1.Statefu
 	}
 	o.RequeueNoLaterThan(probe.NextAt)
 	result := probeHealth(c, probe, lagging)
+	if requested := c.Database.RotationRequestedAt; result.Reason == appsapi.ReasonReconciled && requested != "" && requested != probe.Key.RotationRequestedAt {
+		result = health.Result{Status: health.Healthy, Reason: appsapi.ReasonRotating, Message: fmt.Sprintf(
+			"Rotating passwords of database %s: the rotation was requested and has not started yet", c.Workload.Name)}
+	}
 	if v := probe.State.Version; v.HasPatch && runsSpecImage(set, c) {
 		o.ServerVersions[c.Name] = v.String()
 		result = health.Worst(result, versionHealth(c, v))

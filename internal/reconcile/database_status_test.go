@@ -83,6 +83,18 @@ func TestProbeHealth(t *testing.T) {
 	}
 }
 
+// A rotation is reported from its request on: until the next probe, the server still has the old passwords.
+func TestRequestedRotationIsReported(t *testing.T) {
+	for requested, wantReason := range map[string]string{"": appsapi.ReasonReconciled, "monday": appsapi.ReasonReconciled, "tuesday": appsapi.ReasonRotating} {
+		c := desired.Component{Workload: desired.ID{Name: "shop-db"}, Database: &desired.Database{RotationRequestedAt: requested}}
+		set := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}}}
+		probe := database.Probe{Key: database.ProbeKey{RotationRequestedAt: "monday"}}
+		if got := evaluateProbe(&execute.Observed{}, c, set, probe, true, "", time.Now()); got.Reason != wantReason {
+			t.Errorf("probed after monday's request, last request %q: got %s, want %s", requested, got.Reason, wantReason)
+		}
+	}
+}
+
 // TestRunningProbeIsNotReported checks that a short probe does not appear in the status. A longer one
 // does, and requeues the application only when it ends.
 func TestRunningProbeIsNotReported(t *testing.T) {

@@ -221,6 +221,8 @@ func newItem(app appkind.Application) item {
 		it.Ready, it.Reason, it.Message = c.Status == metav1.ConditionTrue && current, c.Reason, c.Message
 		if !current {
 			it.Reason, it.Message = appsapi.ReasonProgressing, "The operator has not observed the latest change yet"
+		} else if rotating := appkind.Rotating(app); rotating != nil && it.Ready {
+			it.Reason, it.Message = rotating.Reason, rotating.Message
 		}
 	}
 	kind := appkind.Of(app)

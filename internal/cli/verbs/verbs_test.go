@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 )
 
@@ -143,7 +144,9 @@ func TestRotate(t *testing.T) {
 	before := password()
 	w.Expect(w.mustRun("rotate", cm.Name)).To(Equal(fmt.Sprintf(
 		"CloudManager %[1]s/%[2]s: password rotation requested for db. Follow the rollout: kubectl holdfast wait %[2]s -n %[1]s\n", w.NS, cm.Name)))
-	w.Eventually(password, "60s").ShouldNot(Equal(before))
+	w.mustRun("wait", cm.Name)
+	w.Expect(password()).NotTo(Equal(before), "wait returned before the rotation")
+	w.Expect(appkind.Rotating(harness.Find(w.World, cm))).To(BeNil(), "wait returned before all clients had restarted")
 	w.WaitReady(cm)
 	app := createSample(w, "appservice.yaml", &appsapi.AppService{})
 	w.Expect(w.run("rotate", app.Name).err).To(MatchError(HaveSuffix("has no database, so there are no passwords to rotate")))

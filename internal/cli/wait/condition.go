@@ -64,6 +64,9 @@ func checkReady(app appkind.Application) result {
 	case c == nil || c.ObservedGeneration != app.GetGeneration():
 		return result{message: "the operator has not updated condition Ready yet"}
 	case c.Status == metav1.ConditionTrue:
+		if rotating := appkind.Rotating(app); rotating != nil { // clients are still to restart with the new password
+			return result{message: rotating.Message}
+		}
 		return result{reached: true, message: "is ready: " + c.Message}
 	}
 	return result{message: c.Message}

@@ -49,6 +49,9 @@ func TestConditions(t *testing.T) {
 		"condition of an older generation": {"ready", newStack(func(a *appsapi.AppStack) { a.Status.Conditions[0].ObservedGeneration = 2 }), result{message: "the operator has not updated condition Ready yet"}},
 		"no conditions":                    {"ready", newStack(func(a *appsapi.AppStack) { a.Status.Conditions = nil }), result{message: "the operator has not updated condition Ready yet"}},
 
+		"ready during a rotation": {"ready", newStack(func(a *appsapi.AppStack) {
+			a.Status.Components = []appsapi.ComponentStatus{{Name: "db", Health: "Healthy", Reason: appsapi.ReasonRotating, Message: "Rotating passwords"}}
+		}), result{message: "Rotating passwords"}},
 		"suspended":                  {"suspended", newStack(suspendedAll), result{reached: true, message: "is suspended"}},
 		"each component suspended":   {"suspended", newStack(func(a *appsapi.AppStack) { suspend(a, 0); suspend(a, 1) }), result{reached: true, message: "is suspended"}},
 		"one component suspended":    {"suspended", newStack(func(a *appsapi.AppStack) { suspend(a, 0) }), result{message: notSuspended}},

@@ -130,7 +130,7 @@ func (p printer) rootComponents() []*inspect.Component {
 		if p.result.Deleting && len(c.Causes) == 0 && len(c.Tree) == 0 {
 			continue // deleted as requested
 		}
-		if !awaited[c.Name] && (c.Health != health.Healthy || p.all && len(c.Causes) > 0) {
+		if !awaited[c.Name] && (c.Health != health.Healthy || c.Message != "" || p.all && len(c.Causes) > 0) {
 			roots = append(roots, c)
 		}
 	}
