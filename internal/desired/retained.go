@@ -192,7 +192,7 @@ func (f dataLocator) newDataLocation(c ExpandedComponent) dataLocation {
 	location := dataLocation{statefulSet: set, retained: f.byStatefulSet[set]}
 	for _, k := range location.retained {
 		switch {
-		case k.Adoptable():
+		case k.Adoptable(), f.isRenamedBack(c, k):
 		case k.Component() != "":
 			return dataLocation{statefulSet: set, conflict: f.occupiedMessage(c, k)}
 		case k.WorkloadID() == "": // another client created a Secret with this name
@@ -217,6 +217,13 @@ func (f dataLocator) newDataLocation(c ExpandedComponent) dataLocation {
 		}
 	}
 	return location
+}
+
+// isRenamedBack reports whether data at the location of a component has the label of another name that the component
+// had since: an edit, for example a git revert, has restored its first name. Data that is marked as retained was not
+// in use before the edit, so it can be of another component; so can data at a name that the spec chose.
+func (f dataLocator) isRenamedBack(c ExpandedComponent, k RetainedObject) bool {
+	return c.ResourceName == "" && k.BelongsTo(f.owner) && !f.declared[k.Component()] && !f.renamedFrom[k.Component()] && !k.MarkedRetained()
 }
 
 // Adoptable reports whether data has the annotation that allows its adoption.

@@ -15,7 +15,7 @@ type retainedFixture struct {
 	name, statefulSet         string
 	kind, instance, component string
 	annotation                string
-	secret                    bool
+	secret, retained          bool
 }
 
 func (k retainedFixture) object() RetainedObject {
@@ -25,6 +25,9 @@ func (k retainedFixture) object() RetainedObject {
 		if v != "" {
 			meta.Labels[label] = v
 		}
+	}
+	if k.retained {
+		meta.Labels[appsapi.DefaultKeys.Retained] = "true"
 	}
 	if k.annotation != "" {
 		meta.Annotations = map[string]string{k.annotation: "true"}
@@ -70,6 +73,12 @@ func TestLocateData(t *testing.T) {
 		"data partly of another owner":     {component: db, fixtures: []retainedFixture{ownedFixture("data-shop-db-1", "shop-db", "db"), theirs}, set: "shop-db", conflict: `of AppStack "other"`},
 		"data with adopt annotation":       {component: db, fixtures: []retainedFixture{annotated(theirs, appsapi.DefaultKeys.Adopt)}, set: "shop-db", count: 1},
 		"data of a removed component":      {component: appsapi.Component{Name: "new", ResourceName: "shop-db"}, fixtures: []retainedFixture{ownedFixture("data-shop-db-0", "shop-db", "db")}, set: "shop-db", conflict: "set renamedFrom: db; otherwise rename the component"},
+		"renamed back":                     {component: db, fixtures: []retainedFixture{ownedFixture("data-shop-db-0", "shop-db", "store"), secret(ownedFixture("shop-db-auth", "shop-db", "store"))}, set: "shop-db", count: 2},
+		"data of a removed component that was renamed": {component: db, fixtures: []retainedFixture{func() retainedFixture {
+			k := ownedFixture("data-shop-db-0", "shop-db", "store")
+			k.retained = true
+			return k
+		}()}, set: "shop-db", conflict: "set renamedFrom: store; otherwise rename the component"},
 		"unrelated Secret with the name":   {component: db, fixtures: []retainedFixture{{name: "shop-db-auth", secret: true}}, set: "shop-db", conflict: "Secret shop-db-auth exists and is not managed by Holdfast"},
 		"restored Secret without labels":   {component: db, fixtures: []retainedFixture{ownedFixture("data-shop-db-0", "shop-db", "db"), {name: "shop-db-auth", secret: true}}, set: "shop-db", count: 2},
 		"another resourceName":             {component: appsapi.Component{Name: "db", ResourceName: "new"}, fixtures: []retainedFixture{ownedFixture("data-shop-db-0", "shop-db", "db")}, set: "shop-db", count: 1},

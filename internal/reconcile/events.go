@@ -65,6 +65,12 @@ func retainedEvent(component string, children []string) eventRecord {
 		"Retained %s of component %q; to delete them permanently, run the removeCommand in status.retained", strings.Join(children, " and "), component), component}
 }
 
+func claimReplacedEvent(component string, claims []string) eventRecord {
+	return eventRecord{corev1.EventTypeNormal, "ClaimReplaced", "Replace", fmt.Sprintf(
+		"Deleted %s of component %q to have it created again: it was never bound to a volume, and storage in the spec has changed",
+		strings.Join(claims, " and "), component), component}
+}
+
 func readyEvent(message string) eventRecord {
 	return eventRecord{corev1.EventTypeNormal, "ComponentReady", "Rollout", message, ""}
 }
@@ -100,6 +106,7 @@ func buildEvents(scope *execute.Scope, before, after *appsapi.ApplicationStatus)
 	}{
 		{apply.Created, createdEvent}, {apply.Adopted, adoptedEvent}, {apply.Updated, updatedEvent},
 		{execute.Removed, prunedEvent}, {execute.Retained, retainedEvent},
+		{execute.Replaced, claimReplacedEvent},
 	} {
 		var order []string
 		children := map[string][]string{}
@@ -135,6 +142,9 @@ func buildEvents(scope *execute.Scope, before, after *appsapi.ApplicationStatus)
 func readyConditionEvent(before, after *appsapi.ApplicationStatus) (eventRecord, bool) {
 	previous := meta.FindStatusCondition(before.Conditions, appsapi.ConditionReady)
 	current := meta.FindStatusCondition(after.Conditions, appsapi.ConditionReady)
+	if current == nil { // the first reconcile was based on outdated state
+		return eventRecord{}, false
+	}
 	if previous == nil {
 		previous = &metav1.Condition{}
 	}

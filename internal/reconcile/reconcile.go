@@ -59,7 +59,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	s := r.Run(ctx, app)
 	if s.IsStale() && r.staleBackoff.NumRequeues(req) < maxStaleRetries {
-		return r.requeueStale(ctx, req), nil // without a status: it would describe outdated state
+		status := app.ApplicationStatus() // unchanged: it would describe outdated state
+		r.events.emit(ctx, r.kind.GVK, s, status, status)
+		return r.requeueStale(ctx, req), nil
 	}
 	return r.requeue(ctx, req, s, r.updateStatus(ctx, s))
 }

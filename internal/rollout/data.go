@@ -29,6 +29,9 @@ type DataPlan struct {
 	NewClaims []string
 	// ResizeClaims are claims whose request must change.
 	ResizeClaims []ClaimResize
+	// ReplaceClaims are claims that differ from the spec and were never bound, so that they have no
+	// data. They are deleted, and the StatefulSet creates them again.
+	ReplaceClaims []desired.RetainedObject
 	// RecreateStatefulSet is set if the claim templates of the StatefulSet differ from the spec. It
 	// is recreated with orphan propagation, so its pods keep running.
 	RecreateStatefulSet bool
@@ -50,7 +53,7 @@ type LabelUpdate struct {
 func (p *planner) planData(c *desired.Component, live Object) *DataPlan {
 	d := &DataPlan{PodsAllowed: true}
 	set, _ := live.(*appsv1.StatefulSet)
-	if set == nil && c.Data.Conflict != "" {
+	if c.Data.Conflict != "" {
 		d.PodsAllowed = false
 		d.Health = degradedHealth(appsapi.ReasonDataConflict, c.Data.Conflict)
 		return d

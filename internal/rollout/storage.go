@@ -42,6 +42,13 @@ func (p *planner) planStorage(c *desired.Component, set *appsv1.StatefulSet, d *
 			if claim == nil {
 				continue
 			}
+			if neverBound(claim) && !claimMatchesTemplate(s, set, claim) {
+				if claim.DeletionTimestamp == nil {
+					d.ReplaceClaims = append(d.ReplaceClaims, desired.RetainedClaim(p.Owner.Keys, claim))
+				}
+				unbound = cmp.Or(unbound, replacingClaim(claim))
+				continue
+			}
 			if claim.Status.Phase != corev1.ClaimBound {
 				unbound = cmp.Or(unbound, unboundClaimConflict(p.Owner.Keys, s, claim))
 				d.PendingVolume = cmp.Or(d.PendingVolume, waitingForVolume(claim))
@@ -65,11 +72,39 @@ func (p *planner) planStorage(c *desired.Component, set *appsv1.StatefulSet, d *
 	// template of the new StatefulSet.
 	d.RecreateStatefulSet = set != nil && len(d.ResizeClaims) == 0 && set.DeletionTimestamp == nil && claimTemplatesDiffer(c, set) && !ReplacesPods(*c, set) &&
 		(c.Data.Replicas != nil || set.Status.Replicas == desiredReplicas(c, set)) // without declared replicas, the number of existing pods is kept
+	if !d.RecreateStatefulSet && (set == nil || claimTemplatesDiffer(c, set)) {
+		d.ReplaceClaims = nil // they would be created from the old template again
+	}
 }
 
-// unboundClaimConflict reports a claim that lost its volume, or is not bound yet and differs from
-// the spec. Kubernetes does not allow the change, but a claim that is not bound has no data and can
-// be recreated.
+// neverBound reports whether a claim never had a volume, so that no data can be lost with it. A claim
+// that names a volume may be bound to a volume with data.
+func neverBound(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Status.Phase == corev1.ClaimPending && claim.Spec.VolumeName == ""
+}
+
+// claimMatchesTemplate reports whether an unbound claim is as the StatefulSet would create it. A claim
+// without a class gets the default class, so a class that the spec no longer names shows only in the
+// old template.
+func claimMatchesTemplate(s appsapi.StorageSpec, set *appsv1.StatefulSet, claim *corev1.PersistentVolumeClaim) bool {
+	if !claimMatches(s, claim.Spec) {
+		return false
+	}
+	if set == nil || s.ClassName != nil {
+		return true
+	}
+	return !slices.ContainsFunc(set.Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool {
+		return t.Name == s.Name && t.Spec.StorageClassName != nil
+	})
+}
+
+func replacingClaim(claim *corev1.PersistentVolumeClaim) *health.Result {
+	return &health.Result{Status: health.Progressing, Reason: appsapi.ReasonProgressing, Message: fmt.Sprintf(
+		"Replacing PersistentVolumeClaim %s/%s, which was never bound to a volume, because storage in the spec has changed", claim.Namespace, claim.Name)}
+}
+
+// unboundClaimConflict reports a claim that lost its volume, or that names a volume, is not bound yet and
+// differs from the spec. Kubernetes does not allow the change.
 func unboundClaimConflict(keys *appsapi.Keys, s appsapi.StorageSpec, claim *corev1.PersistentVolumeClaim) *health.Result {
 	if claim.Status.Phase == corev1.ClaimLost {
 		return degradedHealth(appsapi.ReasonDataConflict, fmt.Sprintf(
@@ -82,8 +117,9 @@ func unboundClaimConflict(keys *appsapi.Keys, s appsapi.StorageSpec, claim *core
 	}
 	return degradedHealth(appsapi.ReasonStorageChangeRejected, fmt.Sprintf(
 		"PersistentVolumeClaim %s/%s is not bound yet and does not match storage %q of the spec. "+
-			"It has no data; delete it to have it recreated: kubectl annotate pvc %s -n %s %s=true && kubectl delete pvc %s -n %s",
-		claim.Namespace, claim.Name, s.Name, claim.Name, claim.Namespace, keys.ConfirmDelete, claim.Name, claim.Namespace))
+			"It names PersistentVolume %q, so it is not replaced; to have it recreated, delete it: "+
+			"kubectl annotate pvc %s -n %s %s=true && kubectl delete pvc %s -n %s",
+		claim.Namespace, claim.Name, s.Name, claim.Spec.VolumeName, claim.Name, claim.Namespace, keys.ConfirmDelete, claim.Name, claim.Namespace))
 }
 
 func waitingForVolume(claim *corev1.PersistentVolumeClaim) *health.Result {

@@ -58,11 +58,13 @@ func TestPlanStorage(t *testing.T) {
 	lost := func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }
 	ofSecondPod := func(c *corev1.PersistentVolumeClaim) { c.Name = "data-shop-db-1" }
 	deleting := func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &noon }
+	namesVolume := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "mine" }
 	cases := map[string]struct {
 		applied, now testSpec // the spec of the StatefulSet, and the current spec
 		claim        desired.RetainedObject
 		resize       string
 		recreate     bool
+		replace      bool
 		reason       string
 		message      string
 	}{
@@ -80,15 +82,33 @@ func TestPlanStorage(t *testing.T) {
 		"other class":                        {applied: database("1Gi"), now: database("2Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: `uses StorageClass "standard", which cannot be changed to "fast"`},
 		"same class":                         {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi", withStorageClass("standard")), claim: boundClaim("1Gi", "1Gi")},
 		"class removed from the spec":        {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi"), recreate: true},
-		"other class, not bound":             {applied: database("1Gi", withStorageClass("typo")), now: database("1Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "0", unbound), recreate: true, reason: "StorageChangeRejected", message: "It has no data"},
-		"not bound":                          {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "0", unbound)},
-		"volume lost":                        {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi", lost), reason: "DataConflict", message: "has lost its volume"},
-		"claim is being deleted":             {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", deleting), reason: "DataConflict", message: "is being deleted"},
-		"other access mode":                  {applied: database("1Gi"), now: database("1Gi", func(c *testSpec) { c.Stateful.Storage[0].AccessMode = corev1.ReadWriteMany }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has access mode ReadWriteOnce"},
-		"other volume":                       {applied: database("1Gi"), now: database("1Gi", func(c *testSpec) { c.Stateful.Storage[0].Name = "other" }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has the volumes [data]"},
-		"larger, during a rollout":           {applied: database("1Gi"), now: database("2Gi", func(c *testSpec) { c.Stateful.Image = "db:2" }), claim: boundClaim("2Gi", "2Gi")},
-		"larger, no replicas":                {applied: database("1Gi"), now: database("2Gi", func(c *testSpec) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("1Gi", "1Gi"), recreate: true},
-		"claim of a removed pod":             {applied: database("1Gi"), now: database("1Gi", func(c *testSpec) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("2Gi", "2Gi")},
+		"other class, never bound":           {applied: database("1Gi", withStorageClass("typo")), now: database("1Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "0", unbound), recreate: true, replace: true, reason: "Progressing", message: "Replacing PersistentVolumeClaim shop/data-shop-db-0, which was never bound"},
+		"other class, never bound, StatefulSet updated": {
+			applied: database("1Gi", withStorageClass("fast")), now: database("1Gi", withStorageClass("fast")), claim: boundClaim("1Gi", "0", unbound),
+			replace: true, reason: "Progressing", message: "never bound",
+		},
+		"other class, never bound, during a rollout": {
+			applied: database("1Gi", withStorageClass("typo")), now: database("1Gi", withStorageClass("fast"), func(c *testSpec) { c.Stateful.Image = "db:2" }),
+			claim: boundClaim("1Gi", "0", unbound), reason: "Progressing", message: "never bound",
+		},
+		"class removed from the spec, never bound": {
+			applied: database("1Gi", withStorageClass("standard")), now: database("1Gi"), claim: boundClaim("1Gi", "0", unbound),
+			recreate: true, replace: true, reason: "Progressing", message: "never bound",
+		},
+		"other size, names a volume": {
+			applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "0", unbound, namesVolume),
+			recreate: true, reason: "StorageChangeRejected", message: `It names PersistentVolume "mine"`,
+		},
+		"never bound, being deleted": {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "0", unbound, deleting), recreate: true, reason: "Progressing", message: "never bound"},
+		"declared class, not bound":  {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi", withStorageClass("standard")), claim: boundClaim("1Gi", "0", unbound)},
+		"not bound":                  {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "0", unbound)},
+		"volume lost":                {applied: database("1Gi"), now: database("1Gi"), claim: boundClaim("1Gi", "1Gi", lost), reason: "DataConflict", message: "has lost its volume"},
+		"claim is being deleted":     {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", deleting), reason: "DataConflict", message: "is being deleted"},
+		"other access mode":          {applied: database("1Gi"), now: database("1Gi", func(c *testSpec) { c.Stateful.Storage[0].AccessMode = corev1.ReadWriteMany }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has access mode ReadWriteOnce"},
+		"other volume":               {applied: database("1Gi"), now: database("1Gi", func(c *testSpec) { c.Stateful.Storage[0].Name = "other" }), claim: boundClaim("1Gi", "1Gi"), reason: "StorageChangeRejected", message: "has the volumes [data]"},
+		"larger, during a rollout":   {applied: database("1Gi"), now: database("2Gi", func(c *testSpec) { c.Stateful.Image = "db:2" }), claim: boundClaim("2Gi", "2Gi")},
+		"larger, no replicas":        {applied: database("1Gi"), now: database("2Gi", func(c *testSpec) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("1Gi", "1Gi"), recreate: true},
+		"claim of a removed pod":     {applied: database("1Gi"), now: database("1Gi", func(c *testSpec) { c.Stateful.Replicas = new(int32(0)) }), claim: boundClaim("2Gi", "2Gi")},
 		"larger, claim of a pod that was scaled up": {
 			applied: database("1Gi", statefulReplicas(2)), now: database("2Gi"), claim: boundClaim("1Gi", "1Gi", ofSecondPod),
 			resize: "2Gi", reason: "StorageResizing", message: "Expanding PersistentVolumeClaim shop/data-shop-db-1 from 1Gi to 2Gi",
@@ -111,6 +131,9 @@ func TestPlanStorage(t *testing.T) {
 			}
 			if grow != tc.resize || d.RecreateStatefulSet != tc.recreate {
 				t.Errorf("resize to %q, recreate %v; want %q and %v", grow, d.RecreateStatefulSet, tc.resize, tc.recreate)
+			}
+			if replaced := len(d.ReplaceClaims) > 0; replaced != tc.replace {
+				t.Errorf("claim is replaced: %v, want %v", replaced, tc.replace)
 			}
 			verdict := health.Result{}
 			if d.Health != nil {

@@ -172,6 +172,45 @@ func TestRenameKeepsData(t *testing.T) {
 	w.Expect(w.stack().Status.Components[0]).To(And(HaveField("Name", "database"), HaveField("ResourceName", "shop-db")))
 }
 
+// TestRenameBackKeepsData reverts a rename as git revert does: the first manifest, without renamedFrom, is applied again.
+func TestRenameBackKeepsData(t *testing.T) {
+	for name, spec := range map[string]string{"stateful": statefulSpec, "database": databaseSpec} {
+		t.Run(name, func(t *testing.T) {
+			w := newStory(t)
+			w.create(spec)
+			w.waitReady()
+			first := w.stack().Spec.Components
+			before, pod := w.retainedData(), w.pod("shop-db-0").UID
+			rename := func(to, from string) {
+				w.editSpec(func(s *appsapi.AppStackSpec) {
+					s.Components[0].Name, s.Components[0].RenamedFrom = to, from
+					s.Components[1].Bindings[0] = appsapi.Binding{Component: to, EnvPrefix: "DB"}
+				})
+				w.waitReady()
+				w.Expect(w.claim("data-shop-db-0").Labels).To(HaveKeyWithValue(appsapi.LabelComponent, to))
+				w.Expect(w.credentials("shop-db-auth").Labels).To(HaveKeyWithValue(appsapi.LabelComponent, to))
+			}
+			rename("store", "db")
+			w.editSpec(func(s *appsapi.AppStackSpec) { s.Components = first })
+			w.waitReady()
+			w.Expect(w.claim("data-shop-db-0").Labels).To(HaveKeyWithValue(appsapi.LabelComponent, "db"))
+			w.Expect(w.retainedData()).To(Equal(before))
+			w.Expect(w.pod("shop-db-0").UID).To(Equal(pod), "the pod is not replaced")
+			w.expectSteadyState()
+
+			rename("other", "db") // a correct rename after a revert
+			w.Expect(w.pod("shop-db-0").UID).To(Equal(pod))
+			w.editSpec(func(s *appsapi.AppStackSpec) { s.Components = first })
+			w.waitReady()
+			w.Expect(w.Delete(w.Context(), w.stack())).To(Succeed())
+			w.Eventually(w.stack, "60s").Should(BeNil())
+			w.create(spec)
+			w.waitReady()
+			w.Expect(w.retainedData()).To(Equal(before), "an object of the same name finds its data again")
+		})
+	}
+}
+
 func TestUndeclaredRenameIsRejected(t *testing.T) {
 	w := newStory(t)
 	w.create(statefulSpec)

@@ -41,7 +41,7 @@ func TestDocsExamples(t *testing.T) {
 }
 
 // pagesWithoutExamples are the pages about commands instead of objects.
-var pagesWithoutExamples = []string{"causes.md", "center.md", "plan.md", "plugin.md", "why.md"}
+var pagesWithoutExamples = []string{"causes.md", "center.md", "gitops.md", "plan.md", "plugin.md", "why.md"}
 
 // applyExamples applies every example of a page in order; each application must become ready, or report what the cluster
 // lacks.

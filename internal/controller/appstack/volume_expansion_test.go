@@ -15,7 +15,6 @@ import (
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/testutil/audit"
-	"github.com/holdfast-dev/holdfast/internal/testutil/harness"
 	"github.com/holdfast-dev/holdfast/internal/testutil/volsim"
 )
 
@@ -192,17 +191,35 @@ func TestImmutableStorageFields(t *testing.T) {
 	w.waitReady()
 }
 
-func TestUnboundClaimIsRecreated(t *testing.T) {
-	w := newStory(t)
-	w.create(specWithClass("typo"))
-	w.Eventually(func() any { return w.claim("data-shop-db-1") }, "20s").ShouldNot(BeNil())
-	w.editComponent("db", func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = new(volsim.Standard) })
-	w.expectStorageRejected("is not bound yet and does not match storage", "kubectl delete pvc data-shop-db-")
-	for _, name := range []string{"data-shop-db-0", "data-shop-db-1"} {
-		w.Expect(w.Delete(w.Context(), harness.ConfirmDelete(w.World, w.claim(name)))).To(Succeed())
-		w.Expect(w.Delete(w.Context(), w.pod(strings.TrimPrefix(name, "data-")))).To(Succeed())
+// TestUnboundClaimIsReplaced corrects a StorageClass that does not exist: claims that were never bound have no data.
+func TestUnboundClaimIsReplaced(t *testing.T) {
+	for name, correct := range map[string]func(*appsapi.Component){
+		"another class":     func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = new(volsim.Standard) },
+		"the default class": func(c *appsapi.Component) { c.Stateful.Storage[0].ClassName = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newStory(t)
+			w.create(specWithClass("typo"))
+			names := []string{"data-shop-db-0", "data-shop-db-1"}
+			var before []types.UID
+			for _, name := range names {
+				w.Eventually(func() any { return w.claim(name) }, "20s").ShouldNot(BeNil())
+				before = append(before, w.claim(name).UID)
+			}
+			w.editComponent("db", correct)
+			for i, name := range names {
+				// The simulated node runs pods without volumes, so their claims are protected until the pods are deleted.
+				w.Eventually(func() bool { c := w.claim(name); return c == nil || c.UID != before[i] || c.DeletionTimestamp != nil }, "20s").Should(BeTrue())
+				w.Expect(w.Delete(w.Context(), w.pod(strings.TrimPrefix(name, "data-")))).To(Succeed())
+			}
+			w.waitReady()
+			for i, name := range names {
+				w.Expect(w.claim(name).UID).NotTo(Equal(before[i]))
+			}
+			w.Expect(w.Events("AppStack", "shop")).To(ContainElement("ClaimReplaced"))
+			w.expectSteadyState()
+		})
 	}
-	w.waitReady()
 }
 
 func TestDeletedStatefulSetIsRecreated(t *testing.T) {

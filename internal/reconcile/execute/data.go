@@ -24,7 +24,7 @@ func (e *Executor) prepareData(ctx context.Context, s *Scope) {
 		}
 		if err := e.prepareComponentData(ctx, s, c, step.Data); err != nil {
 			s.ChildErrs[c.Workload] = err
-			step.RemoveFirst, step.Apply, step.Remove, step.Data.ResizeClaims, step.Data.RecreateStatefulSet = nil, nil, nil, nil, false
+			step.RemoveFirst, step.Apply, step.Remove, step.Data.ResizeClaims, step.Data.ReplaceClaims, step.Data.RecreateStatefulSet = nil, nil, nil, nil, nil, false
 		}
 	}
 }
@@ -135,11 +135,11 @@ func hasAnnotations(annotations, want map[string]string) bool {
 	return true
 }
 
-// expandVolumes requests the declared size of each claim, and recreates the StatefulSet after all
-// claims were resized.
-func (e *Executor) expandVolumes(ctx context.Context, s *Scope) {
+// changeVolumes requests the declared size of each claim, replaces claims that were never bound, and
+// recreates the StatefulSet after all claims were resized.
+func (e *Executor) changeVolumes(ctx context.Context, s *Scope) {
 	for _, step := range s.Plan.Steps {
-		if step.Data == nil || len(step.Data.ResizeClaims) == 0 && !step.Data.RecreateStatefulSet {
+		if step.Data == nil || len(step.Data.ResizeClaims)+len(step.Data.ReplaceClaims) == 0 && !step.Data.RecreateStatefulSet {
 			continue
 		}
 		c := s.component(step.Component)
@@ -155,6 +155,13 @@ func (e *Executor) expandVolumes(ctx context.Context, s *Scope) {
 			if err := e.Writer.ResizeClaim(ctx, s.Owner, resize.Claim, resize.Size); err != nil {
 				s.ChildErrs[id] = asResizeRejected(err)
 			}
+		}
+		for _, claim := range step.Data.ReplaceClaims {
+			if err := e.Writer.PurgeRetained(ctx, s.Owner, claim); err != nil {
+				s.ChildErrs[claim.ID] = err
+				continue
+			}
+			s.addChange(c.Name, claim.ID, Replaced)
 		}
 		if step.Data.RecreateStatefulSet {
 			if err := e.Writer.OrphanPods(ctx, s.Owner, c.Workload, s.Child(c.Workload)); err != nil {

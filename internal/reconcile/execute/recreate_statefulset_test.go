@@ -40,7 +40,7 @@ func TestComponentIsNotReadyWhileItsStatefulSetIsRecreated(t *testing.T) {
 	s.Components = []desired.Component{{Name: "db", Workload: id, Children: []desired.Child{{ID: id}}}}
 	s.Children = rollout.Observed{id: set}
 	s.Plan = rollout.Plan{Steps: []rollout.Step{{Component: "db", Data: &rollout.DataPlan{RecreateStatefulSet: true}}}}
-	e.expandVolumes(t.Context(), s)
+	e.changeVolumes(t.Context(), s)
 	if len(s.ChildErrs) > 0 {
 		t.Fatal(s.ChildErrs)
 	}

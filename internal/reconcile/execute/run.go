@@ -36,7 +36,7 @@ func (e *Executor) execute(ctx context.Context, s *Scope) {
 	}
 	e.prepareData(ctx, s)
 	e.applySteps(ctx, s)
-	e.expandVolumes(ctx, s)
+	e.changeVolumes(ctx, s)
 	if len(s.ChildErrs) > 0 {
 		return
 	}

@@ -105,6 +105,7 @@ type TakenOver struct {
 const (
 	Removed  apply.Action = "Removed"
 	Retained apply.Action = "Retained"
+	Replaced apply.Action = "Replaced"
 )
 
 // PlainPassword is a password that the spec contains in plain text.
