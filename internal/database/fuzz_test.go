@@ -92,7 +92,7 @@ func testCertificate(f *testing.F) (*servercert.Issuer, map[string][]byte) {
 // probeOnce runs the prober until it has a result.
 func probeOnce(t *testing.T, address string, certificates *servercert.Issuer, data map[string][]byte) error {
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shop", UID: "1"}}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shop-auth"}, Data: data}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "shop-auth", Labels: authLabels}, Data: data}
 	c := fake.NewClientBuilder().WithObjects(owner, secret).Build()
 	requeued := make(chan struct{}, 1)
 	prober := NewProber(&Reconciler{Keys: appsapi.DefaultKeys, Reader: c, Writer: c, Clock: clock.RealClock{}, Certificates: certificates}, clock.RealClock{},

@@ -28,6 +28,9 @@ import (
 
 const ns = "default"
 
+// authLabels are labels of a Secret with passwords. The operator writes to no other.
+var authLabels = map[string]string{appsapi.DefaultKeys.Workload: "statefulset-shop-db"}
+
 // harness is a database with a real server and a real API server, and reconcilers that may crash at
 // any time.
 type harness struct {
@@ -56,7 +59,7 @@ func newStoppedHarness(t *testing.T, c client.Client, version, name string) *har
 	_, err := h.certificates.Renew(t.Context(), data, serverName)
 	h.must(err)
 	h.server.UseCertificate(data[mariadb.KeyCertificate], data[mariadb.KeyPrivateKey])
-	h.must(c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name + "-auth"}, Data: data}))
+	h.must(c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name + "-auth", Labels: authLabels}, Data: data}))
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	h.must(c.Create(t.Context(), owner))
 	h.db = Database{

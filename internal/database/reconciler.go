@@ -361,6 +361,9 @@ func (r *Reconciler) updateHashes(ctx context.Context, s passwordSecret) error {
 }
 
 func (r *Reconciler) writeSecret(ctx context.Context, s passwordSecret) error {
+	if s.Labels[r.Keys.Workload] == "" {
+		return fmt.Errorf("update Secret %s/%s: it was restored and has no labels yet", s.Namespace, s.Name)
+	}
 	err := r.Writer.Patch(ctx, s.Secret, client.MergeFromWithOptions(s.original, client.MergeFromWithOptimisticLock{}), client.FieldOwner(r.Keys.FieldManager))
 	if err == nil || apierrors.IsConflict(err) {
 		return err

@@ -12,7 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -235,6 +239,24 @@ func TestReconcileRequestBudget(t *testing.T) {
 	expectRequests("a reconcile without changes", 2, 0)
 	h.db.RotationRequestedAt = "now"
 	expectRequests("a rotation until clients must roll out", 7, 3) // both passwords stored; root promoted; the binding
+}
+
+// TestRestoredSecretIsNotWritten reconciles while a user has restored the passwords and the operator has not labeled them
+// yet: the admission policy rejects writes to Secrets of others.
+func TestRestoredSecretIsNotWritten(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, newClient(t), mariadbd.Versions[0], "restored")
+	h.must(h.client.Patch(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: h.db.Namespace, Name: h.db.Secret}},
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`))))
+	before := h.secretData(h.db.Secret)
+	h.db.RotationRequestedAt = "now"
+	_, err := h.reconciler(nil).Reconcile(t.Context(), h.db)
+	if err == nil || !strings.Contains(err.Error(), "has no labels yet") {
+		t.Errorf("got %v", err)
+	}
+	if diff := cmp.Diff(before, h.secretData(h.db.Secret)); diff != "" {
+		t.Errorf("the Secret was changed (-before +after):\n%s", diff)
+	}
 }
 
 // rendezvousClient is a client whose first two reads wait for each other.
