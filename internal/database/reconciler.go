@@ -360,17 +360,6 @@ func (r *Reconciler) updateHashes(ctx context.Context, s passwordSecret) error {
 	return r.writeSecret(ctx, s)
 }
 
-func (r *Reconciler) writeSecret(ctx context.Context, s passwordSecret) error {
-	if s.Labels[r.Keys.Workload] == "" {
-		return fmt.Errorf("update Secret %s/%s: it was restored and has no labels yet", s.Namespace, s.Name)
-	}
-	err := r.Writer.Patch(ctx, s.Secret, client.MergeFromWithOptions(s.original, client.MergeFromWithOptimisticLock{}), client.FieldOwner(r.Keys.FieldManager))
-	if err == nil || apierrors.IsConflict(err) {
-		return err
-	}
-	return fmt.Errorf("update Secret %s/%s: %w", s.Namespace, s.Name, err)
-}
-
 func lockedOutError(keys *appsapi.Keys, d Database) error {
 	detail := "the password was changed in the server. Store the current password in key " + mariadb.KeyRootPassword + ", or request a reset"
 	if !d.LoggedInBefore {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -98,4 +99,17 @@ func (s passwordSecret) recordRotation(requested string, now time.Time) {
 	}
 	s.Annotations[s.keys.RotationRequested] = requested
 	s.Annotations[s.keys.RotatedAt] = now.UTC().Format(time.RFC3339)
+}
+
+// writeSecret writes the passwords. The admission policy rejects writes to a restored Secret before the operator has
+// labeled it.
+func (r *Reconciler) writeSecret(ctx context.Context, s passwordSecret) error {
+	if s.Labels[r.Keys.Workload] == "" {
+		return fmt.Errorf("update Secret %s/%s: it was restored and has no labels yet", s.Namespace, s.Name)
+	}
+	err := r.Writer.Patch(ctx, s.Secret, client.MergeFromWithOptions(s.original, client.MergeFromWithOptimisticLock{}), client.FieldOwner(r.Keys.FieldManager))
+	if err == nil || apierrors.IsConflict(err) {
+		return err
+	}
+	return fmt.Errorf("update Secret %s/%s: %w", s.Namespace, s.Name, err)
 }
