@@ -22,7 +22,9 @@ type StatefulData struct {
 	Retained []RetainedObject
 	// Conflict describes why the component must not start; running pods are not stopped.
 	Conflict string
-	Storage  []appsapi.StorageSpec
+	// StartsEmpty is set if Conflict matters only while the component has no StatefulSet.
+	StartsEmpty bool
+	Storage     []appsapi.StorageSpec
 	// Credentials are the credentials of the component.
 	Credentials []Credential
 	// Secret is the name of the Secret with the credentials.

@@ -117,6 +117,8 @@ type dataLocation struct {
 	retained    []RetainedObject
 	// conflict describes why the component must not start.
 	conflict string
+	// startsEmpty is set if the conflict is that the component would start without existing data.
+	startsEmpty bool
 }
 
 // locateData finds the data of all components.
@@ -211,7 +213,7 @@ func (f dataLocator) newDataLocation(c ExpandedComponent) dataLocation {
 		for _, statefulSet := range slices.Sorted(maps.Keys(f.byComponent[other])) {
 			for _, k := range f.byComponent[other][statefulSet] {
 				if k.Claim != nil && !k.Released() {
-					return dataLocation{statefulSet: set, conflict: f.startsEmptyMessage(c, k)}
+					return dataLocation{statefulSet: set, conflict: f.startsEmptyMessage(c, k), startsEmpty: true}
 				}
 			}
 		}

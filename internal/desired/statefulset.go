@@ -44,7 +44,7 @@ func (rc renderContext) buildStateful(c ExpandedComponent, d *Component) {
 	if err := validateStorage(s); err != nil && d.InvalidMessage == "" {
 		d.InvalidMessage = err.Error()
 	}
-	d.Data = &StatefulData{Retained: location.retained, Conflict: location.conflict, Storage: s.Storage, Credentials: c.Credentials, Secret: location.statefulSet + authSuffix, Replicas: s.Replicas, OrphanedReplicas: rc.orphanedReplicas[c.Name]}
+	d.Data = &StatefulData{Retained: location.retained, Conflict: location.conflict, StartsEmpty: location.startsEmpty, Storage: s.Storage, Credentials: c.Credentials, Secret: location.statefulSet + authSuffix, Replicas: s.Replicas, OrphanedReplicas: rc.orphanedReplicas[c.Name]}
 	d.Children = append(rc.withFiles(c, s.PodSettings, statefulSet(rc, c, location.statefulSet)), headlessService(rc.Owner, c, location.statefulSet))
 	if n := s.Update.ProgressDeadlineSeconds; n != 0 {
 		d.ProgressDeadlineSeconds = n

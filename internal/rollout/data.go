@@ -53,7 +53,7 @@ type LabelUpdate struct {
 func (p *planner) planData(c *desired.Component, live Object) *DataPlan {
 	d := &DataPlan{PodsAllowed: true}
 	set, _ := live.(*appsv1.StatefulSet)
-	if c.Data.Conflict != "" {
+	if c.Data.Conflict != "" && (set == nil || !c.Data.StartsEmpty) {
 		d.PodsAllowed = false
 		d.Health = degradedHealth(appsapi.ReasonDataConflict, c.Data.Conflict)
 		return d

@@ -110,12 +110,17 @@ func TestPlanData(t *testing.T) {
 		"rename without renamedFrom, to purge":         {spec: renamedSilently, retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, reason: "DataConflict"},
 		"removed from the spec, but running":           {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, observed: running},
 		"removed from the spec":                        {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, want: []string{"retain data-shop-db-0", "retain shop-db-auth"}},
-		"removed from the spec earlier":                {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.Retained, "true"))}},
-		"removed from the spec, to purge":              {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, want: []string{"purge data-shop-db-0"}},
-		"the data is purged":                           {spec: other, retained: []desired.RetainedObject{authSecret(claim)}, purge: true, want: []string{"purge shop-db-auth"}},
-		"already retained, to purge":                   {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.Retained, "true"))}, purge: true},
-		"data of a deleted application, to purge":      {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.OwnerUID, "theirs"))}, purge: true},
-		"more replicas":                                {spec: database("1Gi", func(c *testSpec) { c.Stateful.Replicas = new(int32(2)) }), retained: []desired.RetainedObject{claim}, observed: running, want: []string{"check claim data-shop-db-1", "apply"}},
+		"running without claims, data of a removed component exists": {
+			spec: database("1Gi"), observed: running, want: []string{"apply", "check claim data-shop-db-0", "retain data-shop-old-0"},
+			retained: []desired.RetainedObject{claimWith(withLabel(appsapi.LabelComponent, "old"), withLabel(appsapi.DefaultKeys.Workload, "statefulset-shop-old"),
+				func(c *corev1.PersistentVolumeClaim) { c.Name = "data-shop-old-0" })},
+		},
+		"removed from the spec earlier":           {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.Retained, "true"))}},
+		"removed from the spec, to purge":         {spec: other, retained: []desired.RetainedObject{claim, authSecret(claim)}, purge: true, want: []string{"purge data-shop-db-0"}},
+		"the data is purged":                      {spec: other, retained: []desired.RetainedObject{authSecret(claim)}, purge: true, want: []string{"purge shop-db-auth"}},
+		"already retained, to purge":              {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.Retained, "true"))}, purge: true},
+		"data of a deleted application, to purge": {spec: other, retained: []desired.RetainedObject{claimWith(withLabel(appsapi.DefaultKeys.OwnerUID, "theirs"))}, purge: true},
+		"more replicas":                           {spec: database("1Gi", func(c *testSpec) { c.Stateful.Replicas = new(int32(2)) }), retained: []desired.RetainedObject{claim}, observed: running, want: []string{"check claim data-shop-db-1", "apply"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

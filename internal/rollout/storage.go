@@ -77,10 +77,11 @@ func (p *planner) planStorage(c *desired.Component, set *appsv1.StatefulSet, d *
 	}
 }
 
-// neverBound reports whether a claim never had a volume, so that no data can be lost with it. A claim
-// that names a volume may be bound to a volume with data.
+// neverBound reports whether a claim never had a volume and refers to no data, so that no data can be lost
+// with it. A volume that it names or selects, a snapshot and another claim can have data.
 func neverBound(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Status.Phase == corev1.ClaimPending && claim.Spec.VolumeName == ""
+	spec := &claim.Spec
+	return claim.Status.Phase == corev1.ClaimPending && spec.VolumeName == "" && spec.Selector == nil && spec.DataSource == nil && spec.DataSourceRef == nil
 }
 
 // claimMatchesTemplate reports whether an unbound claim is as the StatefulSet would create it. A claim
@@ -103,7 +104,7 @@ func replacingClaim(claim *corev1.PersistentVolumeClaim) *health.Result {
 		"Replacing PersistentVolumeClaim %s/%s, which was never bound to a volume, because storage in the spec has changed", claim.Namespace, claim.Name)}
 }
 
-// unboundClaimConflict reports a claim that lost its volume, or that names a volume, is not bound yet and
+// unboundClaimConflict reports a claim that lost its volume, or that refers to data, is not bound yet and
 // differs from the spec. Kubernetes does not allow the change.
 func unboundClaimConflict(keys *appsapi.Keys, s appsapi.StorageSpec, claim *corev1.PersistentVolumeClaim) *health.Result {
 	if claim.Status.Phase == corev1.ClaimLost {
@@ -117,9 +118,9 @@ func unboundClaimConflict(keys *appsapi.Keys, s appsapi.StorageSpec, claim *core
 	}
 	return degradedHealth(appsapi.ReasonStorageChangeRejected, fmt.Sprintf(
 		"PersistentVolumeClaim %s/%s is not bound yet and does not match storage %q of the spec. "+
-			"It names PersistentVolume %q, so it is not replaced; to have it recreated, delete it: "+
+			"It refers to a volume, a snapshot or another claim, so it is not replaced; to have it recreated empty, delete it: "+
 			"kubectl annotate pvc %s -n %s %s=true && kubectl delete pvc %s -n %s",
-		claim.Namespace, claim.Name, s.Name, claim.Spec.VolumeName, claim.Name, claim.Namespace, keys.ConfirmDelete, claim.Name, claim.Namespace))
+		claim.Namespace, claim.Name, s.Name, claim.Name, claim.Namespace, keys.ConfirmDelete, claim.Name, claim.Namespace))
 }
 
 func waitingForVolume(claim *corev1.PersistentVolumeClaim) *health.Result {

@@ -58,6 +58,13 @@ func TestPlanStorage(t *testing.T) {
 	lost := func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }
 	ofSecondPod := func(c *corev1.PersistentVolumeClaim) { c.Name = "data-shop-db-1" }
 	deleting := func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &noon }
+	fromSnapshot := func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "monday"}
+	}
+	clone := func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "old"}
+	}
+	selectsVolume := func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }
 	namesVolume := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "mine" }
 	cases := map[string]struct {
 		applied, now testSpec // the spec of the StatefulSet, and the current spec
@@ -97,7 +104,19 @@ func TestPlanStorage(t *testing.T) {
 		},
 		"other size, names a volume": {
 			applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "0", unbound, namesVolume),
-			recreate: true, reason: "StorageChangeRejected", message: `It names PersistentVolume "mine"`,
+			recreate: true, reason: "StorageChangeRejected", message: "refers to a volume, a snapshot or another claim",
+		},
+		"other size, selects a volume": {
+			applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "0", unbound, selectsVolume),
+			recreate: true, reason: "StorageChangeRejected", message: "refers to a volume, a snapshot or another claim",
+		},
+		"other size, restored from a snapshot": {
+			applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "0", unbound, fromSnapshot),
+			recreate: true, reason: "StorageChangeRejected", message: "refers to a volume, a snapshot or another claim",
+		},
+		"other size, clone of another claim": {
+			applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "0", unbound, clone),
+			recreate: true, reason: "StorageChangeRejected", message: "refers to a volume, a snapshot or another claim",
 		},
 		"never bound, being deleted": {applied: database("1Gi"), now: database("2Gi"), claim: boundClaim("1Gi", "0", unbound, deleting), recreate: true, reason: "Progressing", message: "never bound"},
 		"declared class, not bound":  {applied: database("1Gi", withStorageClass("standard")), now: database("1Gi", withStorageClass("standard")), claim: boundClaim("1Gi", "0", unbound)},
