@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
@@ -168,19 +169,25 @@ func mariaDBStartupProbe() *corev1.Probe {
 	return p
 }
 
+// serverResponds is a shell function that succeeds if the server responds to a login. Any response counts, including an
+// error about connections or passwords. It uses the health check account of the image, so that the log does not grow. It
+// succeeds for images without a client program.
+const serverResponds = `responds() {
+  f=/var/lib/mysql/.my-healthcheck.cnf
+  [ -r $f ] && set -- --defaults-extra-file=$f
+  for c in mariadb mysql; do
+    command -v $c >/dev/null || continue
+    said=$($c "$@" --protocol=tcp --host=127.0.0.1 --port=3306 --connect-timeout=5 -e 'DO 1' 2>&1) && return 0
+    case "$said" in *"ERROR 2002"*|*"ERROR 2003"*|*"ERROR 2013"*) return 1;; esac
+    return 0
+  done
+}
+`
+
 // mariaDBLivenessProbe fails when the server accepts connections but does not respond within five seconds, six
-// times in a row. Any response counts, including an error about connections or passwords. It uses the health
-// check account of the image, so that the log does not grow. It succeeds for images without a client program.
+// times in a row.
 func mariaDBLivenessProbe() *corev1.Probe {
-	const script = `f=/var/lib/mysql/.my-healthcheck.cnf
-[ -r $f ] && set -- --defaults-extra-file=$f
-for c in mariadb mysql; do
-  command -v $c >/dev/null || continue
-  said=$($c "$@" --protocol=tcp --host=127.0.0.1 --port=3306 --connect-timeout=5 -e 'DO 1' 2>&1) && exit 0
-  case "$said" in *"ERROR 2002"*|*"ERROR 2003"*|*"ERROR 2013"*) echo "$said"; exit 1;; esac
-  exit 0
-done
-exit 0`
+	const script = serverResponds + `responds || { echo "$said"; exit 1; }`
 	return &corev1.Probe{
 		ProbeHandler:   corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}},
 		PeriodSeconds:  10,
@@ -190,4 +197,17 @@ exit 0`
 		// A server that hangs does not react to SIGTERM, so a longer grace period would only delay the restart.
 		TerminationGracePeriodSeconds: new(int64(30)),
 	}
+}
+
+// waitUntilServerRuns delays SIGTERM until the server has started. The signal would be lost before:
+//   - While the entrypoint of the image initializes or upgrades the volume, it is a shell script with process ID 1. The
+//     kernel delivers only signals that such a process handles.
+//   - A server that receives SIGTERM after it has opened its sockets and before it accepts connections never ends
+//     (seen with 10.11).
+//
+// In both cases the server would run until the end of the grace period. Once the server runs, the hook ends at once.
+func waitUntilServerRuns(main *corev1ac.ContainerApplyConfiguration) {
+	const script = serverResponds + `until grep -qE '^Sig(Blk|Cgt):.*[4-7c-f][0-9a-f]{3}$' /proc/1/status && responds; do sleep 0.2; done` // bit 14
+	main.WithLifecycle(corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
+		WithExec(corev1ac.ExecAction().WithCommand("sh", "-c", script))))
 }

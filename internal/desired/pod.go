@@ -88,6 +88,7 @@ func podTemplate(rc renderContext, component ExpandedComponent, in podInputs, c 
 	mountFiles(spec, main, rc.childrenName(component), c.Config)
 	if component.Database != nil {
 		rc.addCredentialReset(spec, main, component)
+		waitUntilServerRuns(main)
 	}
 	spec.WithContainers(main)
 	annotations := map[string]string{rc.Keys.ConfigHash: configHash(in.refs)}

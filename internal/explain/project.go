@@ -35,6 +35,9 @@ func ProjectPod(pod *corev1.Pod) *corev1.Pod {
 		},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason},
 	}
+	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+		p.DeletionGracePeriodSeconds = new(*grace)
+	}
 	for name, value := range pod.Labels {
 		if !isProjectedLabel(name) {
 			continue

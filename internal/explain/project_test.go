@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
 // copyPods deep-copies the pods that are not nil.
@@ -193,5 +195,13 @@ func TestProjectPodSharesNoMemory(t *testing.T) {
 	delete(small.Spec.Containers[0].Resources.Limits, "memory")
 	if diff := cmp.Diff(limited, started); diff != "" {
 		t.Errorf("changing the projection changed the pod (-before +after):\n%s", diff)
+	}
+}
+
+func TestProjectPodKeepsTerminatingMessage(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0",
+		DeletionTimestamp: new(metav1.NewTime(testNow)), DeletionGracePeriodSeconds: new(int64(600))}}
+	if got, want := health.TerminatingMessage(ProjectPod(pod)), health.TerminatingMessage(pod); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

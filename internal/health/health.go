@@ -233,28 +233,6 @@ func staticHealth(o metav1.Object, obj runtime.Object) Result {
 	return healthy(describe(obj) + " is set up")
 }
 
-func podHealth(p *corev1.Pod) Result {
-	name := objectName("Pod", p)
-	if p.DeletionTimestamp != nil {
-		return progressing(name + " is being deleted")
-	}
-	switch p.Status.Phase {
-	case corev1.PodFailed:
-		return degraded(appsapi.ReasonComponentDegraded, name+" has failed")
-	case corev1.PodSucceeded:
-		return healthy(name + " has completed")
-	case corev1.PodUnknown:
-		// Checked before the conditions, which are outdated.
-		return unknown(name + " is on an unreachable node")
-	}
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return healthy(name + " is ready")
-		}
-	}
-	return progressing(name + " is not ready yet")
-}
-
 func healthy(message string) Result {
 	return Result{Status: Healthy, Reason: appsapi.ReasonReconciled, Message: message}
 }

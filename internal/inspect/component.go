@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -83,21 +82,36 @@ func (ix *appIndex) childrenVerdict(in Input, c desired.Component) health.Result
 			verdicts = append(verdicts, health.Result{Status: health.Progressing, Message: fmt.Sprintf("%s %s does not exist", child.Kind.Kind, child.Name)})
 		}
 	}
-	if deleting && len(verdicts) == 0 {
-		podsLeft := slices.ContainsFunc(ix.componentObjects(in, c), func(obj runtime.Object) bool { _, isPod := obj.(*corev1.Pod); return isPod })
-		if podsLeft {
-			return health.Result{Status: health.Progressing, Message: "its pods are still terminating"}
-		}
-		return health.Result{Status: health.Progressing, Message: "all its objects are deleted"}
+	if !deleting {
+		return health.Worst(verdicts...)
 	}
-	return health.Worst(verdicts...)
+	pods := ix.pods(in, c)
+	switch last := health.LastTerminating(pods); {
+	case last != nil:
+		return health.Result{Status: health.Progressing, Message: health.TerminatingMessage(last)}
+	case len(verdicts) > 0:
+		return health.Worst(verdicts...)
+	case len(pods) > 0:
+		return health.Result{Status: health.Progressing, Message: "its pods still exist"}
+	}
+	return health.Result{Status: health.Progressing, Message: "all its objects are deleted"}
+}
+
+// pods returns the pods of a component.
+func (ix *appIndex) pods(in Input, c desired.Component) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, obj := range ix.componentObjects(in, c) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 // stuckPods returns a cause for each pod of a component whose deletion waits for finalizers.
 func (ix *appIndex) stuckPods(in Input, c desired.Component) (out explain.Diagnosis) {
-	for _, obj := range ix.componentObjects(in, c) {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.DeletionTimestamp == nil || len(pod.Finalizers) == 0 {
+	for _, pod := range ix.pods(in, c) {
+		if pod.DeletionTimestamp == nil || len(pod.Finalizers) == 0 {
 			continue
 		}
 		if end := pod.DeletionTimestamp.Add(finalizerGrace); in.Now.Before(end) {

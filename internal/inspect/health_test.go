@@ -135,10 +135,14 @@ func TestApplicationHealth(t *testing.T) {
 				s.Remove("Deployment", "shop-web")
 				s.Remove("PodDisruptionBudget", "shop-web")
 				s.SetStorageClassMissing("db", "fast")
+				for i, pod := range s.Pods("db") {
+					pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = new(fixtures.Ago(time.Duration(i-5)*time.Minute)), new(int64(600))
+				}
 			},
 			want: []string{"not ready, Progressing", migrateHealthy,
-				"db Progressing 0/1: StatefulSet demo/shop-db waits for its pods to become ready",
-				"web Progressing 0/0: its pods are still terminating"},
+				"db Progressing 0/1: Waiting for Pod demo/shop-db-0 to terminate (deletion requested at 2026-03-01T02:55:00Z, killed at 2026-03-01T03:05:00Z); " +
+					"to kill it now: kubectl delete pod -n demo shop-db-0 --grace-period=1",
+				"web Progressing 0/0: its pods still exist"},
 			condition: "Deleting: Component db is deleted",
 		},
 		"being deleted, pod stuck": {

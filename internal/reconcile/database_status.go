@@ -44,7 +44,7 @@ func (d *databases) Observe(ctx context.Context, s *execute.Scope) error {
 		if s.DatabaseHealth == nil {
 			s.DatabaseHealth, s.ServerVersions, s.StartedImages = map[string]health.Result{}, map[string]string{}, map[string]string{}
 		}
-		pods, err := execute.ListPods(ctx, d.cache, s.Owner.Namespace, c)
+		pods, err := execute.ListPods(ctx, d.cache, s.Owner.Namespace, c.WorkloadID)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, scope *execute.Scope) err
 	for _, c := range scope.Components {
 		var pods []*corev1.Pod
 		if scope.ObserveErr == nil {
-			pods, scope.ObserveErr = execute.ListPods(ctx, r.Cache, app.GetNamespace(), c)
+			pods, scope.ObserveErr = execute.ListPods(ctx, r.Cache, app.GetNamespace(), c.WorkloadID)
 		}
 		var diagnosis explain.Diagnosis // stays empty if the state could not be observed
 		if scope.ObserveErr == nil {

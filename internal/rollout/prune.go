@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -92,7 +91,7 @@ func (p *planner) planPrune() (remove []Removal, pending []PendingRemoval) {
 			remove = append(remove, Removal{l.component, l.id})
 		}
 		if message != "" && !reported[l.component] {
-			pending = append(pending, PendingRemoval{l.component, message})
+			pending = append(pending, PendingRemoval{Component: l.component, Message: message})
 			reported[l.component] = true
 		}
 	}
@@ -252,20 +251,18 @@ func (p *planner) dependenciesOf(live Object) []string {
 	return desired.PodDependencies(p.Owner.Keys, live)
 }
 
-// DeletionRequested returns the time of the deletion request. The deletion timestamp is the end of the
-// grace period.
-func DeletionRequested(live metav1.Object) string {
-	var grace int64
-	if seconds := live.GetDeletionGracePeriodSeconds(); seconds != nil {
-		grace = *seconds
+// pendingDeletion describes why the deletion of a child is pending.
+func (p *planner) pendingDeletion(l leftover) PendingRemoval {
+	out := PendingRemoval{Component: l.component, Message: terminatingMessage(l)}
+	if len(blockingFinalizers(l.live)) == 0 {
+		out.Workload = l.live.GetLabels()[p.Owner.Keys.Workload]
 	}
-	return live.GetDeletionTimestamp().Add(-time.Duration(grace) * time.Second).UTC().Format(time.RFC3339)
+	return out
 }
 
-// terminatingMessage describes why the deletion of a child is pending.
 func terminatingMessage(l leftover) string {
 	name := fmt.Sprintf("%s %s/%s", l.id.Kind.Kind, l.live.GetNamespace(), l.live.GetName())
-	since := DeletionRequested(l.live)
+	since := health.DeletionRequested(l.live)
 	if f := blockingFinalizers(l.live); len(f) > 0 {
 		return fmt.Sprintf("Waiting for %s to be deleted (deletion requested at %s): blocked by finalizers %s", name, since, strings.Join(f, ", "))
 	}

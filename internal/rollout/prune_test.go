@@ -314,13 +314,3 @@ func TestChangedResourceName(t *testing.T) {
 		},
 	})
 }
-
-func TestDeletionRequestedIsBeforeTheGracePeriod(t *testing.T) {
-	end := metav1.Date(2026, 1, 2, 3, 4, 35, 0, time.UTC)
-	for grace, want := range map[*int64]string{nil: "2026-01-02T03:04:35Z", new(int64(30)): "2026-01-02T03:04:05Z"} {
-		pod := &metav1.ObjectMeta{DeletionTimestamp: &end, DeletionGracePeriodSeconds: grace}
-		if got := DeletionRequested(pod); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}

@@ -102,6 +102,8 @@ type Removal struct {
 type PendingRemoval struct {
 	Component string
 	Message   string
+	// Workload is the label value of pods that must terminate first; empty if another finalizer blocks the deletion.
+	Workload string
 }
 
 // NewPlan plans a reconcile. The error is an *InvalidSpec.

@@ -37,7 +37,7 @@ func PlanTeardown(owner desired.Owner, observed Observed) Teardown {
 		switch {
 		case !removable[l.component], p.isInUse(l):
 		case l.live.GetDeletionTimestamp() != nil:
-			teardown.Terminating = append(teardown.Terminating, PendingRemoval{l.component, terminatingMessage(l)})
+			teardown.Terminating = append(teardown.Terminating, p.pendingDeletion(l))
 		default:
 			teardown.Delete = append(teardown.Delete, Removal{l.component, l.id})
 		}

@@ -79,7 +79,7 @@ func (e *Executor) countPodsWithoutStatefulSet(ctx context.Context, s *Scope, ch
 		if c.Data == nil || children[c.Workload] != nil {
 			continue
 		}
-		pods, err := ListPods(ctx, e.Cache, s.Owner.Namespace, c)
+		pods, err := ListPods(ctx, e.Cache, s.Owner.Namespace, c.WorkloadID)
 		if err != nil {
 			return nil, err
 		}
@@ -156,12 +156,12 @@ func (e *Executor) childNames(ctx context.Context, owner desired.Owner, kind chi
 	return names, err
 }
 
-// ListPods lists the pods of a component.
-func ListPods(ctx context.Context, cache client.Reader, namespace string, c desired.Component) ([]*corev1.Pod, error) {
+// ListPods lists the pods of a workload.
+func ListPods(ctx context.Context, cache client.Reader, namespace, workloadID string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	err := cache.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{childkind.IndexWorkload: c.WorkloadID})
+	err := cache.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{childkind.IndexWorkload: workloadID})
 	if err != nil {
-		return nil, fmt.Errorf("list pods of %s %s: %w", c.Workload.Kind.Kind, c.Workload.Name, err)
+		return nil, fmt.Errorf("list pods of %s in namespace %s: %w", workloadID, namespace, err)
 	}
 	pods := make([]*corev1.Pod, len(list.Items))
 	for i := range list.Items {

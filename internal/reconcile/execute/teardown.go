@@ -16,6 +16,7 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
+	"github.com/holdfast-dev/holdfast/internal/health"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
 
@@ -81,15 +82,34 @@ func (e *Executor) planTeardown(ctx context.Context, s *Scope) rollout.Teardown 
 		s.ObserveErr = err
 		return rollout.Teardown{}
 	case pod == nil:
-		return rollout.PlanTeardown(s.Owner, s.Children)
+		teardown := rollout.PlanTeardown(s.Owner, s.Children)
+		s.ObserveErr = e.namePods(ctx, s.Owner, teardown.Terminating)
+		return teardown
 	}
 	message := fmt.Sprintf("Waiting for Pod %s to terminate", klog.KObj(pod))
 	if pod.DeletionTimestamp == nil { // if the pod still exists after that time, it has another owner
 		s.RequeueAfter = podGCGracePeriod
 	} else {
-		message += fmt.Sprintf(" (deletion requested at %s)", rollout.DeletionRequested(pod))
+		message = health.TerminatingMessage(pod)
 	}
 	return rollout.Teardown{Terminating: []rollout.PendingRemoval{{Message: message}}}
+}
+
+// namePods adds the name and the deadline of the pod that blocks a deletion for the longest time.
+func (e *Executor) namePods(ctx context.Context, owner desired.Owner, pending []rollout.PendingRemoval) error {
+	for i, removal := range pending {
+		if removal.Workload == "" {
+			continue
+		}
+		pods, err := ListPods(ctx, e.Cache, owner.Namespace, removal.Workload)
+		if err != nil {
+			return err
+		}
+		if last := health.LastTerminating(pods); last != nil {
+			pending[i].Message = health.TerminatingMessage(last)
+		}
+	}
+	return nil
 }
 
 // findPodWithoutWorkload returns the first terminating or recent pod, by name, whose workload is
