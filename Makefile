@@ -182,9 +182,11 @@ schema-walk: assets ## Set, change and unset every field of the CRD schemas
 misuse: assets ## Check the message for every invalid spec and write docs/reports/misuse.md
 	HOLDFAST_LONG=1 HOLDFAST_MISUSE_OUT=$(CURDIR) go test -count=1 -v -timeout 20m ./test/invalidspecs
 
+# Random sequences of three to eight operations, next to the pairs: make data-matrix SEQUENCES=1000 SEED=7
+SEQUENCES ?= 100
 .PHONY: data-matrix
-data-matrix: assets ## Test all pairs of operations on data and write the table in docs/user/data-safety.md
-	go test -count=1 -v -timeout 30m ./test/datamatrix -all -report
+data-matrix: assets ## Test all pairs and random sequences of operations on data and write the table in docs/user/data-safety.md
+	go test -count=1 -v -timeout 60m ./test/datamatrix -all -report -sequences=$(SEQUENCES) -seed=$(SEED)
 
 # Database tests that are too slow for CI: real servers of every version, real probes and long waits.
 ROTATIONS ?= 500

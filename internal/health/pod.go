@@ -40,10 +40,15 @@ const longGracePeriod = 30
 func TerminatingMessage(p *corev1.Pod) string {
 	message := fmt.Sprintf("Waiting for %s to terminate (deletion requested at %s, killed at %s)", objectName("Pod", p),
 		DeletionRequested(p), p.DeletionTimestamp.UTC().Format(time.RFC3339))
-	if grace := p.DeletionGracePeriodSeconds; grace != nil && *grace > longGracePeriod {
+	if HasLongGracePeriod(p) {
 		message += fmt.Sprintf("; to kill it now: kubectl delete pod -n %s %s --grace-period=1", p.Namespace, p.Name)
 	}
 	return message
+}
+
+// HasLongGracePeriod reports whether a terminating pod may run for longer than usual.
+func HasLongGracePeriod(p *corev1.Pod) bool {
+	return p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds > longGracePeriod
 }
 
 // LastTerminating returns the terminating pod that may run for the longest time; nil if there is none.

@@ -1,5 +1,5 @@
-// Package datamatrix runs every ordered pair of twelve user operations on a component with data, each pair in its own
-// namespace of a real control plane. A watch records every state of claims, Secrets and StatefulSets, and the whole
+// Package datamatrix runs user operations on a component with data: every ordered pair of them, and random sequences. Each
+// run has its own namespace of a real control plane. A watch records every state of claims, Secrets and StatefulSets, and the whole
 // history is checked.
 //
 // Safety rule: data is deleted only while an operation that requests deletion runs. Any other deletion, and any new
@@ -26,8 +26,10 @@ import (
 // Without flags only a sample runs; make data-matrix runs all pairs.
 var (
 	allPairs    = flag.Bool("all", os.Getenv("HOLDFAST_LONG") != "", "run every pair")
-	sampleShift = flag.Int("shift", int(testutil.Seed()%12), "offset between the first and the second operation of a sample")
+	sampleShift = flag.Int("shift", int(testutil.Seed()%uint64(len(operations))), "offset between the first and the second operation of a sample")
 	parallelism = flag.Int("parallelism", 24, "number of pairs that run concurrently")
+	sequences   = flag.Int("sequences", 8, "number of random sequences")
+	seed        = flag.Uint64("seed", testutil.Seed(), "seed of the random sequences")
 	writeReport = flag.Bool("report", false, "write the table of docs/user/data-safety.md; needs -all")
 )
 
@@ -59,15 +61,16 @@ func selectedPairs() map[pair]bool {
 // results collects the outcomes of concurrent pairs.
 type results struct {
 	mu     sync.Mutex
-	byPair map[pair]pairOutcome
+	byPair map[pair]runOutcome
 }
 
-type pairOutcome struct {
+// runOutcome is the result of a pair or a sequence.
+type runOutcome struct {
 	violations int
 	seconds    float64
 }
 
-func (r *results) add(p pair, o pairOutcome) {
+func (r *results) add(p pair, o runOutcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byPair[p] = o
@@ -90,27 +93,18 @@ func TestDatabases(t *testing.T) {
 // runMatrix runs the selected pairs, with a stateful component or with a database.
 func runMatrix(t *testing.T, s *harness.Harness, database bool) (*results, time.Duration) {
 	startedAt := time.Now()
-	pairs, got := selectedPairs(), &results{byPair: map[pair]pairOutcome{}}
-	// Not parallel tests: those would start only when this function has returned.
-	var running sync.WaitGroup
-	slots := make(chan struct{}, *parallelism)
-	start := func(name string, test func(*testing.T)) {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			t.Run(name, test)
-		})
-	}
+	pairs, got := selectedPairs(), &results{byPair: map[pair]runOutcome{}}
+	running := newRunner(t)
 	if !database {
-		start("page", func(t *testing.T) { checkQuotedMessages(t, s) })
+		running.start("page", func(t *testing.T) { checkQuotedMessages(t, s) })
 	}
 	for _, a := range operations {
 		for _, b := range operations {
 			if which := (pair{a.name, b.name}); pairs[which] {
-				start(which.first+"/"+which.second, func(t *testing.T) {
+				running.start(which.first+"/"+which.second, func(t *testing.T) {
 					p := newStackDriver(s.NewWorld(t))
 					p.database = database
-					p.runPair(a, b, got)
+					p.run([]operation{a, b}, which.replayCommand(), func(o runOutcome) { got.add(which, o) })
 				})
 			}
 		}
@@ -120,4 +114,22 @@ func runMatrix(t *testing.T, s *harness.Harness, database bool) (*results, time.
 	took := time.Since(startedAt)
 	t.Log(got.summary(took))
 	return got, took
+}
+
+// runner runs a limited number of subtests at a time. They are not parallel tests, which would start only when their
+// parent has returned.
+type runner struct {
+	sync.WaitGroup
+	t     *testing.T
+	slots chan struct{}
+}
+
+func newRunner(t *testing.T) *runner { return &runner{t: t, slots: make(chan struct{}, *parallelism)} }
+
+func (r *runner) start(name string, test func(*testing.T)) {
+	r.slots <- struct{}{}
+	r.Go(func() {
+		defer func() { <-r.slots }()
+		r.t.Run(name, test)
+	})
 }

@@ -3,9 +3,11 @@ package datamatrix
 import (
 	"math"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +30,7 @@ type operation struct {
 
 var operations = []operation{
 	{"rename", "rename with `renamedFrom`", "kept, labeled with the new name", "kept", "keep running; the Service gets the new name", true, (*stackDriver).rename},
+	{"revert", "rename, then apply the manifest from before", "kept, labeled with the first name again", "kept", "keep running; the Service gets its first name again", true, (*stackDriver).revertRename},
 	{"remove", "remove from the spec", "retained, listed in `status.retained`", "retained", "terminate", false, (*stackDriver).remove},
 	{"re-add", "add again", "reused", "reused", "start with the retained volume", false, (*stackDriver).reAdd},
 	{"scale", "scale to 0 and back", "kept", "kept", "terminate, then start with the same volume", false, (*stackDriver).scale},
@@ -38,6 +41,7 @@ var operations = []operation{
 	{"class", "change `className`", "unchanged; `StorageChangeRejected`", "kept", "keep running", true, (*stackDriver).changeClass},
 	{"set", "delete the StatefulSet manually", "kept", "kept", "are replaced", false, (*stackDriver).deleteStatefulSet},
 	{"secret", "delete the Secret manually", "kept", "not regenerated; `CredentialsLost` until you restore the Secret", "keep running", true, (*stackDriver).deleteSecret},
+	{"recreate", "rename, delete with `Retain`, create from the manifest from before", "retained; `DataConflict` until `renamedFrom` is added, then reused", "retained, then reused", "terminate, then start with the same volume", false, (*stackDriver).recreateFromEarlierManifest},
 	{"restore", "save the stack as YAML, delete it, create it from the YAML", "retained, then reused", "retained, then reused", "terminate, then start with the same volume", false, (*stackDriver).restoreYAML},
 }
 
@@ -45,6 +49,41 @@ var operations = []operation{
 func (p *stackDriver) rename() {
 	p.renamedFrom, p.name = p.name, map[string]string{"db": "database", "database": "db"}[p.name]
 	p.present = true
+	p.applySpec()
+	p.waitSettled()
+}
+
+// revertRename renames the component and then applies the manifest from before, as git revert does.
+func (p *stackDriver) revertRename() {
+	name, renamedFrom := p.name, p.renamedFrom
+	p.rename()
+	p.name, p.renamedFrom = name, renamedFrom
+	p.applySpec()
+	p.waitSettled()
+}
+
+// recreateFromEarlierManifest deletes a stack after a rename and creates it from the manifest from before, which does
+// not find the retained data: the message must name the fix. Data that no component could use has not been renamed.
+func (p *stackDriver) recreateFromEarlierManifest() {
+	name := p.name
+	p.rename()
+	p.deleteAndRetain()
+	renamed := p.name
+	p.name, p.renamedFrom = name, ""
+	p.create(&appsapi.AppStack{ObjectMeta: p.objectMeta("shop"), Spec: p.spec()})
+	if claimIn(p.watcher.State()).Labels[appsapi.LabelComponent] == name {
+		p.waitSettled()
+		return
+	}
+	p.waitFor("the fix", func(s watcher.State) bool {
+		stack := p.stackIn(s)
+		if stack == nil {
+			return false
+		}
+		ready := meta.FindStatusCondition(stack.Status.Conditions, appsapi.ConditionReady)
+		return ready != nil && ready.Reason == appsapi.ReasonDataConflict && strings.Contains(ready.Message, "set renamedFrom: "+renamed)
+	})
+	p.renamedFrom = renamed
 	p.applySpec()
 	p.waitSettled()
 }
@@ -109,24 +148,35 @@ func (p *stackDriver) deleteStack() {
 	p.waitFor("deletion of the stack", func(s watcher.State) bool { return p.stackIn(s) == nil && setIn(s) == nil })
 }
 
-func (p *stackDriver) deleteRetain() {
+// deleteAndRetain deletes the stack and waits until its data is marked as retained.
+func (p *stackDriver) deleteAndRetain() {
+	p.Helper()
 	p.deleteStack()
-	p.waitFor("a retained claim", func(s watcher.State) bool {
-		claim := claimIn(s)
-		return claim != nil && claim.Labels[appsapi.DefaultKeys.Retained] == "true"
-	})
+	p.waitFor("a retained claim", func(watcher.State) bool { return p.dataIsRetained() })
+}
+
+// dataIsRetained reports whether no component uses the volume.
+func (p *stackDriver) dataIsRetained() bool {
+	claim := claimIn(p.watcher.State())
+	return claim != nil && claim.Labels[appsapi.DefaultKeys.Retained] == "true"
+}
+
+func (p *stackDriver) deleteRetain() {
+	p.deleteAndRetain()
 	p.create(&appsapi.AppStack{ObjectMeta: p.objectMeta("shop"), Spec: p.spec()})
 	p.waitSettled()
 }
 
-// deletePurge does not delete the retained objects of a missing component: they were retained on purpose.
+// deletePurge does not delete retained objects, which no component uses: those of a missing component, and those of a
+// component that did not start because its Secret is lost. The new volume can be expanded again.
 func (p *stackDriver) deletePurge() {
+	purged := p.present && !p.dataIsRetained()
 	p.deletionWindows = append(p.deletionWindows, window{from: p.clusterVersion(), to: math.MaxInt64})
 	p.editSpec(func(s *appsapi.AppStackSpec) { s.DeletionPolicy = appsapi.DeletionDelete })
 	p.deleteStack()
-	if p.present {
+	if purged {
 		p.waitFor("deletion of the data", func(s watcher.State) bool { return len(s.Live(claimResource)) == 0 && len(credentials(s)) == 0 })
-		p.lostPassword, p.rows = "", 0
+		p.lostPassword, p.rows, p.class = "", 0, volsim.Standard
 	}
 	p.deletionWindows[len(p.deletionWindows)-1].to = p.clusterVersion()
 	p.create(&appsapi.AppStack{ObjectMeta: p.objectMeta("shop"), Spec: p.spec()})
@@ -155,19 +205,23 @@ func (p *stackDriver) shrink() {
 }
 
 func (p *stackDriver) changeClass() {
-	p.present, p.class = true, map[string]string{volsim.Standard: volsim.Full, volsim.Full: volsim.Fixed}[p.class]
+	p.present, p.class = true, map[string]string{volsim.Standard: volsim.Full, volsim.Full: volsim.Fixed, volsim.Fixed: volsim.Standard}[p.class]
 	p.applySpec()
 	p.waitSettled()
 }
 
-// deleteStatefulSet adds a missing component first, and deletes the StatefulSet as soon as it exists.
+// deleteStatefulSet adds a missing component first, and deletes the StatefulSet as soon as it exists. Without the password
+// there may be none.
 func (p *stackDriver) deleteStatefulSet() {
 	if !p.present {
 		p.present = true
 		p.applySpec()
-		p.waitFor("a set", func(s watcher.State) bool { return setIn(s) != nil })
+		p.waitFor("a set", func(s watcher.State) bool { return setIn(s) != nil || p.lostPassword != "" })
 	}
 	set := setIn(p.watcher.State())
+	if set == nil && p.lostPassword != "" {
+		return
+	}
 	p.Expect(p.Delete(p.Context(), set, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	p.waitFor("a new StatefulSet", func(s watcher.State) bool {
 		now := setIn(s)

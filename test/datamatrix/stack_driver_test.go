@@ -75,26 +75,26 @@ func newStackDriver(w *harness.World) *stackDriver {
 		history: history{manuallyDeleted: map[types.UID]bool{}}}
 }
 
-// runPair runs a pair and checks the history.
-func (p *stackDriver) runPair(first, second operation, got *results) {
-	startedAt, testPair := time.Now(), pair{first.name, second.name}
+// run runs operations one after the other and checks the history.
+func (p *stackDriver) run(sequence []operation, replay string, report func(runOutcome)) {
+	startedAt := time.Now()
 	defer func() { // also after a timeout
 		violations := p.check(p.watcher.Events())
 		for _, b := range violations {
 			p.Errorf("%s", b)
 		}
-		o := pairOutcome{violations: len(violations), seconds: time.Since(startedAt).Seconds()}
+		o := runOutcome{violations: len(violations), seconds: time.Since(startedAt).Seconds()}
 		if p.Failed() {
 			o.violations = max(o.violations, 1)
-			p.Logf("%s, then %s. The film:\n%s\nAgain: %s", first.name, second.name, p.timeline(p.watcher.Events()), testPair.replayCommand())
+			p.Logf("%s. The timeline:\n%s\nAgain: %s", describeSequence(sequence), p.timeline(p.watcher.Events()), replay)
 		}
-		got.add(testPair, o)
+		report(o)
 	}()
 	p.beginStep("created")
 	p.create(&appsapi.AppStack{ObjectMeta: p.objectMeta("shop"), Spec: p.spec()})
 	p.waitSettled()
 	p.writeRows()
-	for _, op := range []operation{first, second} {
+	for _, op := range sequence {
 		p.beginStep(op.name)
 		before, wasPresent := p.podUID(), p.present
 		op.run(p)

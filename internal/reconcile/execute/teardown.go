@@ -95,7 +95,8 @@ func (e *Executor) planTeardown(ctx context.Context, s *Scope) rollout.Teardown 
 	return rollout.Teardown{Terminating: []rollout.PendingRemoval{{Message: message}}}
 }
 
-// namePods adds the name and the deadline of the pod that blocks a deletion for the longest time.
+// namePods adds the name and the deadline of the pod that may block a deletion for the longest time. Other pods terminate
+// soon, and naming one after the other would write the status for each of them.
 func (e *Executor) namePods(ctx context.Context, owner desired.Owner, pending []rollout.PendingRemoval) error {
 	for i, removal := range pending {
 		if removal.Workload == "" {
@@ -105,7 +106,7 @@ func (e *Executor) namePods(ctx context.Context, owner desired.Owner, pending []
 		if err != nil {
 			return err
 		}
-		if last := health.LastTerminating(pods); last != nil {
+		if last := health.LastTerminating(pods); last != nil && health.HasLongGracePeriod(last) {
 			pending[i].Message = health.TerminatingMessage(last)
 		}
 	}
