@@ -216,6 +216,10 @@ causes: build images dist ## Provoke every possible cause on a real node and che
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 30m ./test/e2e -run TestCauses
 	go test -count=1 -v -timeout 30m ./test/falsepositives -apps=100
 
+.PHONY: first-day
+first-day: images build dist ## Repeat on a real node what went wrong for new users, see docs/dev/first-day.md (needs root, 10 minutes)
+	HOLDFAST_LONG=1 go test -count=1 -v -timeout 15m -parallel 6 ./test/e2e -run 'TestFirstDay|TestDatabaseIsDeleted' -deletions=3
+
 .PHONY: test-center
 test-center: assets ## Compare the application center with the API server, in full (20 minutes)
 	HOLDFAST_LONG=1 go test -count=1 -v -timeout 40m ./test/center -changes=10000
