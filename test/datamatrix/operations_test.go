@@ -123,7 +123,7 @@ func (p *stackDriver) restart() {
 	p.waitSettled()
 }
 
-// scale adds a missing component with zero replicas first.
+// scale adds a missing component with zero replicas first. Without the password there may be no StatefulSet to scale.
 func (p *stackDriver) scale() {
 	if p.database { // a database has exactly one server: restart it instead
 		p.restart()
@@ -133,6 +133,9 @@ func (p *stackDriver) scale() {
 	p.applySpec()
 	p.waitFor("no pods", func(s watcher.State) bool {
 		set, stack := setIn(s), p.stackIn(s)
+		if set == nil && p.lostPassword != "" {
+			return true
+		}
 		return set != nil && *set.Spec.Replicas == 0 && set.Status.Replicas == 0 && set.Status.ObservedGeneration == set.Generation &&
 			stack.Generation >= p.generation && stack.Status.ObservedGeneration == stack.Generation
 	})
