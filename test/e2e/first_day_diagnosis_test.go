@@ -102,7 +102,9 @@ func driftIsReported(d firstDay) {
 	d.waitReady()
 	d.kubectl("set", "image", "deployment/shop-web", "app=localhost/nope:1")
 	d.eventually("30s", []string{"drift", "shop"}, `Deployment[ /]shop-web +.*image +localhost/nope:1 +localhost/web:1 +kubectl-set`)
-	d.Eventually(func() string { return d.kubectl("get", "events", "--field-selector=reason=DriftCorrected", "-o", "jsonpath={.items[*].message}") }, "20s", "300ms").
+	d.Eventually(func() string {
+		return d.kubectl("get", "events", "--field-selector=reason=DriftCorrected", "-o", "jsonpath={.items[*].message}")
+	}, "20s", "300ms").
 		Should(And(ContainSubstring("localhost/nope:1"), ContainSubstring("kubectl-set")))
 	d.waitReady()
 }
