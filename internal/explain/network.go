@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/holdfast-dev/holdfast/internal/health"
@@ -49,8 +50,9 @@ func (e *explainer) checkNetwork() {
 			continue
 		}
 		e.checkLoadBalancer(s)
-		if len(s.Spec.Selector) > 0 && len(e.snapshot.Pods) > 0 && e.snapshot.desiredPods() > 0 {
-			e.checkSelector(s)
+		isSubject := e.snapshot.Workload == runtime.Object(s)
+		if len(s.Spec.Selector) > 0 && (isSubject || len(e.snapshot.Pods) > 0 && e.snapshot.desiredPods() > 0) {
+			e.checkSelector(s, isSubject && e.snapshot.isComplete("Pod"))
 		}
 	}
 	for _, i := range e.snapshot.Ingresses {
@@ -91,8 +93,8 @@ func (e *explainer) checkLoadBalancer(s *corev1.Service) {
 }
 
 // checkSelector checks the pods that a Service selects. Projected pods lack most labels, so a mismatch
-// with them means nothing.
-func (e *explainer) checkSelector(s *corev1.Service) {
+// with them means nothing, unless the snapshot has all pods with these labels.
+func (e *explainer) checkSelector(s *corev1.Service, complete bool) {
 	selector := labels.SelectorFromSet(s.Spec.Selector)
 	var matched []*corev1.Pod
 	labeled := false
@@ -107,7 +109,7 @@ func (e *explainer) checkSelector(s *corev1.Service) {
 	}
 	o := newObjectRef("Service", s)
 	switch {
-	case len(matched) == 0 && labeled:
+	case len(matched) == 0 && (labeled || complete):
 		e.addCause(o, s.Name, Cause{
 			Code: SelectorMismatch, Path: "spec.selector", Value: selector.String(), Since: lastSpecChange(s),
 			Message: fmt.Sprintf("Service %s selects %s, but no pod has these labels", s.Name, abbreviate(selector.String())),

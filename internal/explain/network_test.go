@@ -185,3 +185,25 @@ func TestOnlyDegradedCustomResourcesAreCauses(t *testing.T) {
 		}),
 	}})
 }
+
+// TestServiceWithoutWorkload explains a Service itself, of which all pods are known.
+func TestServiceWithoutWorkload(t *testing.T) {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+	for name, tc := range map[string]struct {
+		complete []string
+		want     []Code
+	}{
+		"all pods are known":     {[]string{"Pod"}, []Code{SelectorMismatch}},
+		"pods could not be read": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []Code
+			for _, c := range Explain(Snapshot{Workload: service, Services: []*corev1.Service{service}, CompleteKinds: tc.complete, Unmanaged: true}, testNow).Causes {
+				got = append(got, c.Code)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -28,7 +28,8 @@ import (
 type Snapshot struct {
 	// Keys are the label keys of the operator that manages the component; nil if none does.
 	Keys *appsapi.Keys
-	// Workload is the owner of the pods. A pod without an owner is its own workload.
+	// Workload is the owner of the pods. A pod without an owner is its own workload. For a Service without
+	// a known workload, it is the Service.
 	Workload runtime.Object
 	Pods     []*corev1.Pod
 	// Claims are the claims of the pods.

@@ -113,6 +113,9 @@ func TestRuleAppliesToItsKindOnly(t *testing.T) {
 			if diff := cmp.Diff(tc.want, EvaluateCustom(o, rules)); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
+			if got, want := rules.Has(o.GroupVersionKind().GroupKind()), tc.want == fromRule; got != want {
+				t.Errorf("has a rule: %t, want %t", got, want)
+			}
 		})
 	}
 }

@@ -91,16 +91,22 @@ func compileExpression(env *cel.Env, expression string, want *cel.Type) (cel.Pro
 	return env.Program(ast, cel.CostLimit(maxCost))
 }
 
+// Has reports whether there is a rule for a kind.
+func (r *Rules) Has(kind schema.GroupKind) bool {
+	if r == nil {
+		return false
+	}
+	_, ok := r.byKind[kind]
+	return ok
+}
+
 // evaluate applies the rule of the kind. An expression that refers to a missing field does not apply.
 // If no expression applies, the object is progressing.
 func (r *Rules) evaluate(o *unstructured.Unstructured) (Result, bool) {
-	if r == nil {
+	if !r.Has(o.GroupVersionKind().GroupKind()) {
 		return Result{}, false
 	}
-	rule, ok := r.byKind[o.GroupVersionKind().GroupKind()]
-	if !ok {
-		return Result{}, false
-	}
+	rule := r.byKind[o.GroupVersionKind().GroupKind()]
 	name, input := describe(o), map[string]any{"object": o.Object}
 	status := Progressing
 	for _, c := range rule.cases {

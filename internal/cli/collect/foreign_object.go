@@ -7,19 +7,14 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
-	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
-	"github.com/holdfast-dev/holdfast/internal/inspect"
 )
 
 // ReadRules reads health rules from a file. An empty name returns no rules.
@@ -69,16 +64,11 @@ func Object(ctx context.Context, env *cli.Env, args []string, rules *health.Rule
 	if err != nil {
 		return Result{}, cli.WithHint(err)
 	}
-	v := health.EvaluateCustom(obj, rules)
-	l := Result{View: inspect.View{
-		Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: name, Health: v.Status, Ready: v.Status == health.Healthy,
-		Reason: v.Reason, Message: v.Message, Since: obj.GetCreationTimestamp().Time,
-	}}
-	l.Causes = explain.Explain(explain.Snapshot{CustomResources: []*unstructured.Unstructured{obj}, HealthRules: rules}, now).Causes
-	if c, err := env.Client(); err == nil && !l.Ready {
-		l.addEvents(ctx, c)
+	c, err := env.Client()
+	if err != nil {
+		return Result{}, err
 	}
-	return l, nil
+	return newSingleObject(c, obj, rules).evaluate(ctx, now)
 }
 
 // restMapping finds a resource by its plural, singular or short name or by its kind, with or without the
@@ -94,20 +84,4 @@ func restMapping(env *cli.Env, resourceArg string) (*meta.RESTMapping, error) {
 		return nil, fmt.Errorf("kind %q not found in the cluster; kubectl api-resources lists the available kinds", resourceArg)
 	}
 	return mapper.RESTMapping(kind.GroupKind(), kind.Version)
-}
-
-// addEvents adds the events of the object as evidence.
-func (l *Result) addEvents(ctx context.Context, c client.Client) {
-	var list corev1.EventList
-	err := c.List(ctx, &list, client.InNamespace(l.Namespace), client.Limit(maxEventsPerObject),
-		client.MatchingFields{"involvedObject.kind": l.Kind, "involvedObject.name": l.Name})
-	if err != nil {
-		l.Unread = append(l.Unread, "Events: "+err.Error())
-		return
-	}
-	for i := range list.Items {
-		for n := range l.Causes {
-			l.Causes[n].Evidence = append(l.Causes[n].Evidence, explain.NewEvent(&list.Items[i]).String())
-		}
-	}
 }

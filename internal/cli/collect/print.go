@@ -32,8 +32,11 @@ func (l Result) PrintTitle(out cli.Terminal, now time.Time) {
 	}
 	title := func() string { return fmt.Sprintf("%s %s  %s %s", l.Kind, name, state, Age(l.Since, now)) }
 	if len(l.Components) == 0 { // an object of another kind
-		if l.Health == health.Unknown {
+		switch l.Health {
+		case health.Unknown:
 			state, color = "UNKNOWN", cli.StyleDim
+		case health.Suspended:
+			state, color = "SUSPENDED", cli.ColorWarning
 		}
 		fmt.Fprintln(out, out.Colorize(color, title()))
 		return

@@ -29,11 +29,11 @@ func Command(env *cli.Env) *cobra.Command {
 		Use:   "why APPLICATION",
 		Short: "Explain why an application is not ready",
 		Long: `Explain why an application is not ready: which components wait for others, the cause at the end of the
-chain, the object and field that show it, and a fix. Objects of other kinds are explained by their
-conditions. The exit code is 2 if the application is not ready.`,
+chain, the object and field that show it, and a fix. Other workloads and Services are explained by their
+pods, objects of other kinds by their status. The exit code is 2 if the object is not ready.`,
 		Example: `  kubectl holdfast why shop
   kubectl holdfast why cloudmanager/cm -o json
-  kubectl holdfast why certificate/shop-tls`,
+  kubectl holdfast why deployment/coredns -n kube-system`,
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: env.CompleteApplication,
 		RunE: func(cmd *cobra.Command, args []string) error {
