@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,8 +52,9 @@ func FindApplication(ctx context.Context, c client.Reader, namespace string, arg
 			return nil, err
 		}
 		noun = kind.Kind
-		found, err = getApplications(ctx, c, []*appkind.Kind{kind}, key, false)
-		if err != nil {
+		var hidden []hiddenKind
+		found, hidden, err = getApplications(ctx, c, []*appkind.Kind{kind}, key)
+		if err = cmp.Or(err, hiddenError(hidden, 1, key)); err != nil {
 			return nil, err
 		}
 	} else if found, hint, err = findByName(ctx, c, key); err != nil {
@@ -76,24 +78,50 @@ func FindApplication(ctx context.Context, c client.Reader, namespace string, arg
 		namespace, name, strings.Join(names, " or "))
 }
 
-// findByName returns the applications with the given name. It sets hint if the kinds of other operators
-// could not be discovered.
+// findByName returns the applications with the given name. Kinds that the caller cannot read are skipped; if
+// no other kind has the application, it is not known whether it exists, which is an error. It sets hint if
+// the kinds of other operators could not be discovered.
 func findByName(ctx context.Context, c client.Reader, key client.ObjectKey) (found []appkind.Application, hint string, err error) {
-	found, err = getApplications(ctx, c, appkind.Builtin, key, false)
+	found, hidden, err := getApplications(ctx, c, appkind.Builtin, key)
 	if err != nil || len(found) > 0 {
 		return found, "", err
 	}
 	kinds, err := kubeclient.DiscoverKinds(ctx, c)
 	if err != nil {
-		return nil, DiscoveryHint(err), nil
+		return nil, DiscoveryHint(err), hiddenError(hidden, len(appkind.Builtin), key)
 	}
-	found, err = getApplications(ctx, c, kinds, key, true)
+	found, _, err = getApplications(ctx, c, kinds, key)
+	if err == nil && len(found) == 0 {
+		err = hiddenError(hidden, len(appkind.Builtin), key)
+	}
 	return found, "", err
 }
 
+// hiddenKind is a kind that the caller cannot read.
+type hiddenKind struct {
+	kind string
+	err  error
+}
+
+// hiddenError returns an error that names the kinds that the caller cannot read, or nil if there are none.
+func hiddenError(hidden []hiddenKind, asked int, key client.ObjectKey) error {
+	switch len(hidden) {
+	case 0:
+		return nil
+	case asked:
+		return fmt.Errorf("get %s %s: %w", hidden[0].kind, key, WithHint(hidden[0].err))
+	}
+	var kinds []string
+	for _, h := range hidden {
+		kinds = append(kinds, h.kind+"s")
+	}
+	return fmt.Errorf("application %s not found in namespace %s, but you have no permission to read %s; "+
+		"request the permission, or use another user with --as or --context", key.Name, key.Namespace, strings.Join(kinds, " and "))
+}
+
 // getApplications returns the applications with the given name, at most one per kind.
-func getApplications(ctx context.Context, c client.Reader, kinds []*appkind.Kind, key client.ObjectKey, skipForbidden bool) ([]appkind.Application, error) {
-	found := make([]appkind.Application, len(kinds))
+func getApplications(ctx context.Context, c client.Reader, kinds []*appkind.Kind, key client.ObjectKey) ([]appkind.Application, []hiddenKind, error) {
+	found, hidden := make([]appkind.Application, len(kinds)), make([]hiddenKind, len(kinds))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, k := range kinds {
 		group.Go(func() error {
@@ -102,7 +130,9 @@ func getApplications(ctx context.Context, c client.Reader, kinds []*appkind.Kind
 			switch {
 			case err == nil:
 				found[i] = app
-			case apierrors.IsNotFound(err), skipForbidden && apierrors.IsForbidden(err):
+			case apierrors.IsNotFound(err):
+			case apierrors.IsForbidden(err):
+				hidden[i] = hiddenKind{k.Kind, err}
 			default:
 				return fmt.Errorf("get %s %s: %w", k.Kind, key, WithHint(err))
 			}
@@ -110,9 +140,10 @@ func getApplications(ctx context.Context, c client.Reader, kinds []*appkind.Kind
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return slices.DeleteFunc(found, func(a appkind.Application) bool { return a == nil }), nil
+	return slices.DeleteFunc(found, func(a appkind.Application) bool { return a == nil }),
+		slices.DeleteFunc(hidden, func(h hiddenKind) bool { return h.err == nil }), nil
 }
 
 // NotFoundError reports that the application does not exist.

@@ -22,11 +22,15 @@ type cluster struct {
 	client.Reader
 	applications  []string
 	crdsForbidden bool
+	forbidden     []string // kinds that the caller cannot read
 	crdLists      int
 }
 
 func (c *cluster) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	kind := appkind.Of(obj.(appkind.Application)).Kind
+	if slices.Contains(c.forbidden, kind) {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, key.Name, errors.New("no"))
+	}
 	if !slices.Contains(c.applications, kind+"/"+key.Name) {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)
 	}
@@ -56,6 +60,7 @@ func TestFindApplication(t *testing.T) {
 	cases := map[string]struct {
 		arg           string
 		crdsForbidden bool
+		forbidden     []string
 		want          string // KIND/NAME, or what the error contains
 		wantCRDLists  int
 	}{
@@ -69,11 +74,18 @@ func TestFindApplication(t *testing.T) {
 		"unknown kind":                          {arg: "certificate/none", want: "cloudmanager, or guestbook.example.com", wantCRDLists: 1},
 		"built-in name without CRD permissions": {arg: "shop", crdsForbidden: true, want: "AppStack demo/shop"},
 		"name without CRD permissions":          {arg: "visitors", crdsForbidden: true, want: hint, wantCRDLists: 1},
-		"kind without CRD permissions":          {arg: "guestbook/visitors", crdsForbidden: true, want: hint, wantCRDLists: 1},
+		"name, other kinds are hidden":          {arg: "shop", forbidden: []string{"AppService", "CloudManager"}, crdsForbidden: true, want: "AppStack demo/shop"},
+		"name in a hidden kind": {arg: "none", forbidden: []string{"AppService", "CloudManager"}, crdsForbidden: true, wantCRDLists: 1,
+			want: "application none not found in namespace demo, but you have no permission to read AppServices and CloudManagers; request the permission"},
+		"name, all built-in kinds are hidden": {arg: "shop", forbidden: []string{"AppStack", "AppService", "CloudManager"}, crdsForbidden: true, wantCRDLists: 1,
+			want: `AppStack "shop" is forbidden: no; request the permission`},
+		"name of another operator, built-in kinds are hidden": {arg: "visitors", forbidden: []string{"AppStack", "AppService", "CloudManager"}, want: "Guestbook demo/visitors", wantCRDLists: 1},
+		"hidden kind":                  {arg: "appstack/shop", forbidden: []string{"AppStack"}, want: `AppStack "shop" is forbidden: no; request the permission`},
+		"kind without CRD permissions": {arg: "guestbook/visitors", crdsForbidden: true, want: hint, wantCRDLists: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c := &cluster{applications: []string{"AppStack/shop", "AppStack/both", "AppService/both", "Guestbook/visitors", "Guestbook/shop"}, crdsForbidden: tc.crdsForbidden}
+			c := &cluster{applications: []string{"AppStack/shop", "AppStack/both", "AppService/both", "Guestbook/visitors", "Guestbook/shop"}, crdsForbidden: tc.crdsForbidden, forbidden: tc.forbidden}
 			app, err := FindApplication(t.Context(), c, "demo", []string{tc.arg})
 			got := ""
 			if err != nil {

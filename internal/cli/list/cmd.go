@@ -125,10 +125,11 @@ type lister struct {
 
 	mu    sync.Mutex
 	items []item
-	// hints name the kinds of other operators that could not be listed.
+	// hints name the kinds that could not be listed.
 	hints []string
-	// notServed are the errors of built-in kinds that the API server does not serve.
-	notServed []error
+	// notServed are the errors of built-in kinds that the API server does not serve, forbidden those of kinds
+	// that the caller cannot list.
+	notServed, forbidden []error
 }
 
 func (l *lister) run(ctx context.Context) error {
@@ -136,11 +137,16 @@ func (l *lister) run(ctx context.Context) error {
 	for _, k := range appkind.Builtin {
 		group.Go(func() error {
 			err := l.list(ctx, k)
-			if apierrors.IsNotFound(err) { // an operator built with the engine can run without Holdfast's CRDs
-				l.addNotServed(err)
-				return nil
+			switch {
+			case apierrors.IsNotFound(err): // an operator built with the engine can run without Holdfast's CRDs
+				l.skip(&l.notServed, err)
+			case apierrors.IsForbidden(err):
+				l.skip(&l.forbidden, err)
+				l.addHint(k.Kind + "s: no permission to list")
+			default:
+				return err
 			}
-			return err
+			return nil
 		})
 	}
 	anyDiscovered := false
@@ -162,8 +168,12 @@ func (l *lister) run(ctx context.Context) error {
 		return nil
 	})
 	err := group.Wait()
-	if err == nil && len(l.notServed) > 0 && !anyDiscovered {
+	switch {
+	case err != nil || anyDiscovered:
+	case len(l.notServed) > 0:
 		err = l.notServed[0]
+	case len(l.forbidden) == len(appkind.Builtin): // nothing was listed
+		err = l.forbidden[0]
 	}
 	slices.SortFunc(l.items, func(a, b item) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
@@ -198,10 +208,10 @@ func (l *lister) add(k *appkind.Kind, list appkind.List) {
 	})
 }
 
-func (l *lister) addNotServed(err error) {
+func (l *lister) skip(errs *[]error, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.notServed = append(l.notServed, err)
+	*errs = append(*errs, err)
 }
 
 func (l *lister) addHint(hint string) {

@@ -147,6 +147,29 @@ func TestLimitedPermissions(t *testing.T) {
 	w.Expect(a.err).To(MatchError(HaveSuffix("; request the permission, or use another user with --as or --context")))
 }
 
+// TestPermissionForOneKind expects partial answers that name the hidden kinds.
+func TestPermissionForOneKind(t *testing.T) {
+	w := newStory(t)
+	w.create(chainWithTag("1"))
+	w.waitReady()
+	stacks := w.asUser("stacks", rbacv1.PolicyRule{APIGroups: []string{"apps.holdfast.dev"}, Resources: []string{"appstacks"}, Verbs: []string{"get", "list", "watch"}})
+	stacks.Eventually(func() int { return stacks.run("list").code }, "60s", "100ms").Should(Equal(0)) // permissions take effect with a delay
+	a := stacks.run("list")
+	w.Expect(a.out).To(ContainSubstring("shop  AppStack  True   3/3"))
+	w.Expect(a.errOut).To(ContainSubstring("Not listed: AppServices: no permission to list\nNot listed: CloudManagers: no permission to list\n"))
+	for _, verb := range []string{"status", "why", "tree"} {
+		a := stacks.run(verb, "shop")
+		w.Expect(a.code).To(Equal(0), verb+a.out+a.errOut)
+		w.Expect(a.out).To(ContainSubstring("AppStack "+w.NS+"/shop  READY "), verb)
+		w.Expect(a.out).To(ContainSubstring("(no permission to read)"), verb)
+	}
+	stacks.mustRun("wait", "shop", "--timeout", "30s")
+	w.Expect(stacks.run("status", "nope").err).To(MatchError(ContainSubstring("but you have no permission to read AppServices and CloudManagers; ")))
+	for _, verb := range [][]string{{"history", "shop"}, {"logs", "shop"}, {"find", "--image", "shop"}} {
+		w.Expect(stacks.run(verb...).err).To(MatchError(HaveSuffix("; request the permission, or use another user with --as or --context")), verb[0])
+	}
+}
+
 // syncBuffer can be read while a command writes to it.
 type syncBuffer struct {
 	mu   sync.Mutex
