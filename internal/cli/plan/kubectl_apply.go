@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,43 +23,60 @@ import (
 // kubectlApplyManager is the field manager of kubectl apply.
 const kubectlApplyManager = "kubectl-client-side-apply"
 
-// dryRunKubectlApply returns the stored application, or nil, and the application as the API server would
-// store it after kubectl apply, with defaults and after validation.
-func dryRunKubectlApply(ctx context.Context, c client.Client, a declaredApp) (before, after appkind.Application, err error) {
+// appliedApp is the result of kubectl apply for an application.
+type appliedApp struct {
+	// before is the stored application, or nil. after is the application as it would be stored.
+	before, after appkind.Application
+	// estimated is set if after was computed without the API server.
+	estimated bool
+}
+
+// dryRunKubectlApply returns the application as the API server would store it after kubectl apply, with
+// defaults and after validation. Without the permission for a dry run, it computes the application.
+func dryRunKubectlApply(ctx context.Context, c client.Client, a declaredApp) (out appliedApp, err error) {
 	kind, err := appkind.ByAlias(a.owner.Kind)
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	manifest := sanitizedManifest(a)
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(manifest.GroupVersionKind())
 	err = c.Get(ctx, client.ObjectKeyFromObject(manifest), live)
 	if apierrors.IsNotFound(err) {
-		if err := c.Create(ctx, manifest, client.DryRunAll, client.FieldOwner(kubectlApplyManager), client.FieldValidation("Strict")); err != nil {
-			return nil, nil, fmt.Errorf("rejected by the API server: %w", cli.WithHint(err))
+		created := manifest.DeepCopy()
+		err := c.Create(ctx, created, client.DryRunAll, client.FieldOwner(kubectlApplyManager), client.FieldValidation("Strict"))
+		if out.estimated = isPermissionDenied(err); out.estimated {
+			created, err = estimateCreate(manifest, a), a.validate()
 		}
-		after = kind.New()
-		return nil, after, runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, after)
+		if err != nil {
+			return out, fmt.Errorf("rejected by the API server: %w", cli.WithHint(err))
+		}
+		out.after = kind.New()
+		return out, runtime.DefaultUnstructuredConverter.FromUnstructured(created.Object, out.after)
 	}
 	if err != nil {
-		return nil, nil, cli.WithHint(err)
+		return out, cli.WithHint(err)
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return nil, nil, errors.New("it is being deleted; wait for the deletion to finish")
+		return out, errors.New("it is being deleted; wait for the deletion to finish")
 	}
 	patch, err := mergePatch(manifest, live)
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	changed := live.DeepCopy()
 	err = c.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, client.FieldOwner(kubectlApplyManager), client.FieldValidation("Strict"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("rejected by the API server: %w", cli.WithHint(err))
+	if out.estimated = isPermissionDenied(err); out.estimated {
+		changed, err = estimatePatch(live, patch)
+		err = cmp.Or(err, a.validate())
 	}
-	before, after = kind.New(), kind.New()
-	return before, after, errors.Join(
-		runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, before),
-		runtime.DefaultUnstructuredConverter.FromUnstructured(changed.Object, after))
+	if err != nil {
+		return out, fmt.Errorf("rejected by the API server: %w", cli.WithHint(err))
+	}
+	out.before, out.after = kind.New(), kind.New()
+	return out, errors.Join(
+		runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, out.before),
+		runtime.DefaultUnstructuredConverter.FromUnstructured(changed.Object, out.after))
 }
 
 // sanitizedManifest removes fields that the API server sets, which manifests from kubectl get contain.

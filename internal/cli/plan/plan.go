@@ -86,10 +86,11 @@ type Problem struct {
 
 // newPlan plans an application with the state of the cluster.
 func newPlan(ctx context.Context, c client.Client, a declaredApp) (Plan, error) {
-	before, after, err := dryRunKubectlApply(ctx, c, a)
+	applied, err := dryRunKubectlApply(ctx, c, a)
 	if err != nil {
 		return Plan{}, redactPassword(err, a)
 	}
+	before, after := applied.before, applied.after
 	obs := &observer{client: c, app: after, live: before, owner: appkind.Owner(after), specs: appkind.Components(after)}
 	in, err := obs.observe(ctx)
 	if err != nil {
@@ -124,6 +125,9 @@ func newPlan(ctx context.Context, c client.Client, a declaredApp) (Plan, error) 
 	}
 	slices.SortFunc(p.Problems, func(a, b Problem) int { return cmp.Compare(a.Component, b.Component) })
 	p.Notes = obs.notes
+	if applied.estimated {
+		p.Notes = append(p.Notes, fmt.Sprintf("No permission to change %ss: the plan does not include the validation by the API server.", p.Kind))
+	}
 	if before != nil && before.GetAnnotations()[corev1.LastAppliedConfigAnnotation] == "" {
 		p.Notes = append(p.Notes, "The application was not created by kubectl apply, so fields that the manifest does not contain are not removed.")
 	}
