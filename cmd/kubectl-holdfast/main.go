@@ -9,7 +9,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // log in as kubectl does
+	"k8s.io/klog/v2"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/cli/root"
@@ -21,6 +23,7 @@ var version = "dev"
 func main() { os.Exit(run()) }
 
 func run() int {
+	klog.SetLogger(logr.Discard()) // commands report the errors that client-go also logs
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := root.Command(version).ExecuteContext(ctx)

@@ -187,9 +187,12 @@ func FollowHint(app appkind.Application) string {
 
 // WithHint adds the next step to an error of the API server.
 func WithHint(err error) error {
+	unreachable := AsUnreachable(err)
 	switch {
 	case err == nil:
 		return nil
+	case unreachable != nil:
+		return unreachable
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) && strings.Contains(err.Error(), "could not find the requested resource"):
 		return fmt.Errorf("%w; run kubectl holdfast doctor to check that Holdfast is installed", err)
 	case apierrors.IsForbidden(err):

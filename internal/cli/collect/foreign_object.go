@@ -80,6 +80,9 @@ func restMapping(env *cli.Env, resourceArg string) (*meta.RESTMapping, error) {
 	}
 	resource, group, _ := strings.Cut(strings.ToLower(resourceArg), ".")
 	kind, err := mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
+	if err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("find kind %q: %w", resourceArg, cli.WithHint(err))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kind %q not found in the cluster; kubectl api-resources lists the available kinds", resourceArg)
 	}

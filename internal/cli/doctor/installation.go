@@ -43,7 +43,7 @@ const minKubernetesMinor = 34
 func (e *checker) checkAPIServer() error {
 	v, err := e.kube.Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("reach the API server: %w; use another cluster with --context or --kubeconfig", cli.WithHint(err))
+		return fmt.Errorf("read the version of the API server: %w", cli.WithHint(err))
 	}
 	minor, err := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
 	if v.Major == "1" && err == nil && minor < minKubernetesMinor {

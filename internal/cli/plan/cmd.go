@@ -13,7 +13,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
 )
@@ -116,8 +115,9 @@ func planOnline(ctx context.Context, env *cli.Env, applications []declaredApp, e
 			a.owner.Namespace = namespace
 		}
 		p, err := newPlan(ctx, c, a)
-		if utilnet.IsConnectionRefused(err) || utilnet.IsTimeout(err) {
-			return plans, fmt.Errorf("%w; check the connection to the cluster, or use --offline", err)
+		if unreachable := cli.AsUnreachable(err); unreachable != nil {
+			unreachable.Alternative = ", or preview the rollout order with --offline"
+			return plans, unreachable
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s %s/%s: %w", a.location, a.owner.Kind, a.owner.Namespace, a.owner.Name, err))

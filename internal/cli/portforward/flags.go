@@ -37,7 +37,11 @@ func (f *Flags) Open(ctx context.Context, env *cli.Env) (*Tunnel, http.RoundTrip
 	if err != nil {
 		return nil, nil, err
 	}
-	// Gets the token first: that fails faster than opening a tunnel.
+	// Without a cluster or a center, the kind of credentials does not matter.
+	if _, err := t.findReadyPod(ctx); err != nil {
+		return nil, nil, err
+	}
+	// Gets the token before opening a tunnel: that fails faster.
 	transport, err := WithUserToken(ctx, config, ServiceAccount{Namespace: namespace, Name: f.serviceAccount}, t.Transport())
 	if err != nil {
 		return nil, nil, err

@@ -82,5 +82,6 @@ func Command(pluginVersion string) *cobra.Command {
 		version.Command(env),
 		completion.Command(),
 	)
+	cli.ExplainUnreachable(cmd.Commands()...)
 	return cmd
 }

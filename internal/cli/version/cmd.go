@@ -105,8 +105,12 @@ func (v *Versions) detect(ctx context.Context, env *cli.Env, namespace string) (
 		return "", err
 	}
 	server, err := kube.Discovery().ServerVersion()
+	if unreachable := cli.AsUnreachable(err); unreachable != nil {
+		unreachable.Alternative = ", or show only the version of the plugin with --client"
+		return "", unreachable
+	}
 	if err != nil {
-		return "", fmt.Errorf("reach the API server: %w; use another cluster with --context, or use --client", cli.WithHint(err))
+		return "", fmt.Errorf("read the version of the API server: %w", cli.WithHint(err))
 	}
 	v.Kubernetes = server.GitVersion
 	d, err := kube.AppsV1().Deployments(namespace).Get(ctx, cli.OperatorName, metav1.GetOptions{})
