@@ -103,6 +103,9 @@ func decodeDocument(document []byte) (*declaredApp, error) {
 		return nil, fmt.Errorf("%s %s is not supported; use %s and kind %s", header.APIVersion, header.Kind, appsapi.GroupVersion, supportedKinds)
 	}
 	if err != nil {
+		if invalid := fieldErrors(document, gv.WithKind(header.Kind)); len(invalid) > 0 {
+			return nil, errors.New(strings.Join(invalid, "\n  "))
+		}
 		return nil, fmt.Errorf("%w; kubectl explain %s.spec lists the available fields", err, strings.ToLower(header.Kind))
 	}
 	a, err := newDeclaredApp(obj)
@@ -116,9 +119,13 @@ func decodeDocument(document []byte) (*declaredApp, error) {
 	return a, nil
 }
 
+var scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	_ = appsapi.AddToScheme(s) // cannot fail
+	return s
+}()
+
 func decoder() runtime.Decoder {
-	scheme := runtime.NewScheme()
-	_ = appsapi.AddToScheme(scheme) // cannot fail
 	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
 }
 

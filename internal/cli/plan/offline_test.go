@@ -97,6 +97,30 @@ func TestInvalidManifests(t *testing.T) {
 			manifest: header + "  - {name: a, service: {image: x, port: 80}}\n",
 			want:     `standard input: document 1: strict decoding error: unknown field "spec.components[0].service.port"; kubectl explain appstack.spec lists the available fields`,
 		},
+		"number in place of a string": {
+			manifest: header + "  - {name: a, database: {version: 11.8, storage: {size: 1Gi}}}\n",
+			want:     `standard input: document 1: spec.components[0].database.version: must be a string, not a number; quote it`,
+		},
+		"boolean in place of a string": {
+			manifest: header + "  - {name: a, service: {image: x, env: [{name: A, value: true}]}}\n",
+			want:     `standard input: document 1: spec.components[0].service.env[0].value: must be a string, not a boolean; quote it`,
+		},
+		"quantities": {
+			manifest: header + "  - {name: a, stateful: {image: x, storage: [{name: d, mountPath: /d, size: 1GB}], resources: {requests: {cpu: 1x}}}}\n",
+			want: `standard input: document 1: spec.components[0].stateful.resources.requests.cpu: "1x" is not a quantity; use a quantity such as 500m, 2 or 1Gi` + "\n  " +
+				`spec.components[0].stateful.storage[0].size: "1GB" is not a quantity; use 1Gi (binary) or 1G (decimal)`,
+		},
+		"text in place of other types": {
+			manifest: header + `  - {name: a, dependsOn: b, service: {image: [x], replicas: "3", autoscaling: 1.5, ports: [{port: 1.5}], suspend: "yes", resources: none}}`,
+			want: "standard input: document 1: " + strings.Join([]string{
+				`spec.components[0].dependsOn: must be a list, not a string`,
+				`spec.components[0].service.image: must be a string, not a list`,
+				`spec.components[0].service.resources: must be an object, not a string`,
+				`spec.components[0].service.replicas: must be a whole number, not a string; remove the quotes`,
+				`spec.components[0].service.ports[0].port: must be a whole number, not a fraction`,
+				`spec.components[0].service.autoscaling: must be an object, not a number`,
+			}, "\n  "),
+		},
 		"duplicate field": {
 			manifest: header + "  - {name: a, name: b, service: {image: x}}\n",
 			want:     `standard input: document 1: strict decoding error: yaml: unmarshal errors:` + "\n" + `  line 6: key "name" already set in map; kubectl explain appstack.spec lists the available fields`,
