@@ -148,10 +148,15 @@ func (a declaredApp) validate() error {
 	if len(a.components) == 0 {
 		return errors.New("spec.components must have at least one component")
 	}
+	names := map[string]bool{}
 	for _, c := range a.components {
 		if c.Name == "" {
 			return errors.New("the name of a component is required")
 		}
+		if names[c.Name] {
+			return fmt.Errorf("two components are called %q; rename one of them", c.Name)
+		}
+		names[c.Name] = true
 		types := 0
 		for _, set := range []bool{c.Service != nil, c.Stateful != nil || c.Database != nil, c.Job != nil} {
 			if set {

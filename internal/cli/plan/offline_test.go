@@ -161,6 +161,10 @@ func TestInvalidManifests(t *testing.T) {
 			manifest: header + "  - {name: a}\n",
 			want:     `standard input: document 1: component "a" must set exactly one of service, stateful, database and job`,
 		},
+		"two components with one name": {
+			manifest: header + "  - {name: web, service: {image: x}}\n  - {name: web, service: {image: y}}\n",
+			want:     `standard input: document 1: two components are called "web"; rename one of them`,
+		},
 		"component with two types": {
 			manifest: header + "  - {name: a, service: {image: x}, job: {image: x}}\n",
 			want:     `standard input: document 1: component "a" must set exactly one of service, stateful, database and job`,
