@@ -162,7 +162,7 @@ func TestInvalidManifests(t *testing.T) {
 			want:     `standard input: document 1: component "a" must set exactly one of service, stateful, database and job`,
 		},
 		"two components with one name": {
-			manifest: header + "  - {name: web, service: {image: x}}\n  - {name: web, service: {image: y}}\n",
+			manifest: header + "  - {name: web, service: {image: x}}\n  - {name: web, service: {image: z}}\n",
 			want:     `standard input: document 1: two components are called "web"; rename one of them`,
 		},
 		"component with two types": {
