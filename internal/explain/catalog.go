@@ -267,10 +267,35 @@ func (c Code) info() CodeInfo {
 	return CodeInfo{Code: c, Severity: Error, Rank: rankLast}
 }
 
-// DocURL returns the documentation URL of a cause, or "" for an unknown code.
+// docs is the base URL of the documentation for users.
+const docs = "https://github.com/holdfast-dev/holdfast/blob/main/docs/user/"
+
+// reasonPages are the pages about reasons of the condition Ready that are no causes of this catalog.
+var reasonPages = map[Code]string{
+	"BindingConflict":              "conditions/BindingConflict.md",
+	"CredentialSourceMissing":      "conditions/CredentialSourceMissing.md",
+	"CredentialsLost":              "conditions/CredentialsLost.md",
+	"CredentialsMismatch":          "conditions/CredentialsMismatch.md",
+	"DataConflict":                 "conditions/DataConflict.md",
+	"DatabaseAccessDenied":         "conditions/DatabaseAccessDenied.md",
+	"DatabaseCertificateInvalid":   "conditions/DatabaseCertificateInvalid.md",
+	"DatabaseConnectionsExhausted": "conditions/DatabaseConnectionsExhausted.md",
+	"DatabaseProtocolViolation":    "conditions/DatabaseProtocolViolation.md",
+	"DatabaseStarting":             "conditions/DatabaseStarting.md",
+	"DatabaseUnresponsive":         "conditions/DatabaseUnresponsive.md",
+	"NameConflict":                 "appservice.md#adopt-existing-objects",
+	"StorageChangeRejected":        "data-safety.md#move-data-to-another-storageclass-or-a-smaller-volume",
+	"VersionMismatch":              "conditions/VersionMismatch.md",
+}
+
+// DocURL returns the documentation URL of a cause or of a reason of the condition Ready, or "" for an unknown
+// code.
 func (c Code) DocURL() string {
-	if _, ok := catalogByCode[c]; !ok {
-		return ""
+	if page := reasonPages[c]; page != "" {
+		return docs + page
 	}
-	return "https://github.com/holdfast-dev/holdfast/blob/main/docs/user/causes.md#" + anchor(c)
+	if _, ok := catalogByCode[c]; ok {
+		return docs + "causes.md#" + anchor(c)
+	}
+	return ""
 }

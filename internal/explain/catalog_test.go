@@ -2,6 +2,7 @@ package explain
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,5 +42,30 @@ func TestDocURLLinksToHeadingOfCode(t *testing.T) {
 	}
 	if got := Code("FromNewerVersion").DocURL(); got != "" {
 		t.Errorf("URL of an unlisted code is %q, want none", got)
+	}
+}
+
+func TestDocURLLinksToPageOfReason(t *testing.T) {
+	const base = "https://github.com/holdfast-dev/holdfast/blob/main/"
+	linked := map[string]bool{}
+	for reason := range reasonPages {
+		file, heading, _ := strings.Cut(strings.TrimPrefix(reason.DocURL(), base), "#")
+		page, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Error(err)
+		}
+		if found := strings.Contains(strings.ToLower(strings.ReplaceAll(string(page), " ", "-")), "##-"+heading+"\n"); heading != "" && !found {
+			t.Errorf("%s links to a heading that does not exist", reason.DocURL())
+		}
+		linked[filepath.Base(file)] = true
+	}
+	pages, err := filepath.Glob("../../docs/user/conditions/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); !linked[name] && name != "FieldConflict.md" { // FieldConflict is also a cause
+			t.Errorf("no reason links to %s", page)
+		}
 	}
 }

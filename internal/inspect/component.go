@@ -139,6 +139,11 @@ func (c *Component) topError() *explain.Cause {
 	return &c.Causes[i]
 }
 
+// hasCode reports whether the component already has a cause with this code.
+func (c *Component) hasCode(code explain.Code) bool {
+	return slices.ContainsFunc(c.Causes, func(x explain.Cause) bool { return x.Code == code })
+}
+
 // hasCause reports whether the component already has this cause for this object.
 func (c *Component) hasCause(code explain.Code, kind, name string) bool {
 	return slices.ContainsFunc(c.Causes, func(x explain.Cause) bool {

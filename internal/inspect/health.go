@@ -109,10 +109,9 @@ func (v *View) addReasonCause(in Input) {
 		return
 	}
 	v.Health = health.Degraded
-	v.Causes = append(v.Causes, explain.Cause{
-		Code: explain.Code(v.Reason), Object: appRef(in), Path: `status.conditions[?(@.type=="Ready")]`, Value: v.Reason, Since: v.Since,
-		Message: v.Message, Fix: "Fix the problem in the message; the operator then continues automatically.",
-	})
+	if !slices.ContainsFunc(v.Components, func(c Component) bool { return c.hasCode(explain.Code(v.Reason)) }) {
+		v.Causes = append(v.Causes, v.reasonCause(in, v.Reason, v.Message))
+	}
 }
 
 // addStuckDeletion adds a cause if the deletion waits for finalizers of other controllers after the

@@ -23,6 +23,7 @@ func TestApplicationHealth(t *testing.T) {
 	const (
 		conflict   = "Service demo/shop-web is controlled by another owner"
 		quota      = "ResourceQuota services in namespace demo is exceeded"
+		lostVolume = "PersistentVolumeClaim demo/data-shop-db-0 has lost its volume"
 		contention = "Another client keeps changing Service shop-web"
 		unobserved = "SpecNotObserved AppStack/shop: The operator has not observed the latest change of AppStack shop"
 		stuck      = "StuckTerminating AppStack/shop: The deletion of AppStack shop waits for finalizer example.com/backup"
@@ -100,6 +101,34 @@ func TestApplicationHealth(t *testing.T) {
 			},
 			want:      []string{"not ready, Degraded", migrateHealthy, dbHealthy, webHealthy, "FieldConflict Service/shop-web: " + contention, "FieldConflict Deployment/shop-web: another"},
 			condition: "Progressing: " + contention,
+		},
+		"reason of a component": {
+			change: func(s *fixtures.Fixture) {
+				s.SetReadyCondition("False", "DataConflict", `Component "db": `+lostVolume+". Restore it")
+				s.SetComponentStatus("db", "Degraded", "DataConflict", lostVolume+". Restore it")
+			},
+			want: []string{"not ready, Degraded", migrateHealthy, "db Degraded 1/1: " + lostVolume + ". Restore it", webHealthy,
+				"DataConflict AppStack/shop: " + lostVolume},
+			condition: `DataConflict: Component "db": ` + lostVolume + ". Restore it",
+		},
+		"reason of a component with another cause": {
+			change: func(s *fixtures.Fixture) {
+				s.SetReadyCondition("False", "ComponentDegraded", imageNotFound)
+				s.SetComponentStatus("web", "Degraded", "BindingConflict", lostVolume)
+				s.SetImageNotFound("web")
+			},
+			want: []string{"not ready, Degraded", migrateHealthy, dbHealthy, "web Degraded 0/2: " + imageNotFound,
+				"ImageNotFound " + firstPod + ": " + imageNotFound, "BindingConflict AppStack/shop: " + lostVolume},
+			condition: "ComponentDegraded: " + imageNotFound,
+		},
+		"reason of a component before the latest change": {
+			change: func(s *fixtures.Fixture) {
+				s.SetReadyCondition("False", "DataConflict", lostVolume)
+				s.SetComponentStatus("db", "Degraded", "DataConflict", lostVolume)
+				s.App.SetGeneration(2)
+			},
+			want:      []string{"not ready, Progressing", migrateHealthy, dbHealthy, webHealthy, unobserved},
+			condition: "Progressing: The operator has not observed the latest change yet",
 		},
 		"suspended application": {
 			change: func(s *fixtures.Fixture) {

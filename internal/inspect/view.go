@@ -97,6 +97,7 @@ func Evaluate(in Input) View {
 	}
 	v.readCondition(in)
 	if !v.Deleting { // nothing waits for dependencies during deletion
+		v.addComponentReasons(in)
 		v.resolveWaits(in, index)
 	}
 	v.evaluateHealth(in)

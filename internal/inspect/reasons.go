@@ -1,0 +1,51 @@
+package inspect
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
+)
+
+// addComponentReasons adds the reasons that the operator reports for components, such as conflicting data, to
+// the causes of these components: only the operator knows them.
+func (v *View) addComponentReasons(in Input) {
+	if in.Stack == nil || v.Ready || in.Status.ObservedGeneration != in.App.GetGeneration() {
+		return
+	}
+	for _, s := range in.Stack.Components {
+		c := v.Component(s.Name)
+		if c == nil || s.Health != string(health.Degraded) || s.Reason == "" || slices.Contains(transientReasons, s.Reason) || slices.Contains(explainedReasons, s.Reason) {
+			continue
+		}
+		message := strings.TrimPrefix(s.Message, fmt.Sprintf("Component %q: ", s.Name))
+		if c.topError() == nil {
+			c.Health, c.Message = health.Degraded, message
+		}
+		cause := v.reasonCause(in, s.Reason, message)
+		cause.Path = fmt.Sprintf("status.components[?(@.name==%q)]", s.Name)
+		at := slices.IndexFunc(c.Causes, func(x explain.Cause) bool { return x.Severity != explain.Error })
+		if at < 0 {
+			at = len(c.Causes)
+		}
+		c.Causes = slices.Insert(c.Causes, at, cause)
+	}
+}
+
+// nextSentence matches the end of a sentence that is followed by the next step.
+var nextSentence = regexp.MustCompile(`\. [A-Z]`)
+
+// reasonCause returns a reason of the operator as a cause. The messages of reasons end with the next step, which
+// is the fix if it is a sentence of its own.
+func (v *View) reasonCause(in Input, reason, message string) explain.Cause {
+	c := explain.Cause{
+		Code: explain.Code(reason), Object: appRef(in), Path: `status.conditions[?(@.type=="Ready")]`, Value: reason, Since: v.Since, Message: message,
+	}
+	if end := nextSentence.FindStringIndex(message); end != nil {
+		c.Message, c.Fix = message[:end[0]], message[end[0]+2:]
+	}
+	return c
+}
