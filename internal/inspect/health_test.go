@@ -130,6 +130,15 @@ func TestApplicationHealth(t *testing.T) {
 			want:      []string{"not ready, Progressing", migrateHealthy, dbHealthy, webHealthy, unobserved},
 			condition: "Progressing: The operator has not observed the latest change yet",
 		},
+		"component that the operator has not confirmed as ready": {
+			change: func(s *fixtures.Fixture) {
+				s.SetReadyCondition("False", "Progressing", `Component "web": `+webProgressing)
+				s.SetComponentStatus("web", "Progressing", "Progressing", webProgressing)
+				s.SetComponentStatus("db", "Healthy", "Reconciled", "")
+			},
+			want:      []string{"not ready, Progressing", migrateHealthy, dbHealthy, "web Progressing 2/2: " + webProgressing},
+			condition: `Progressing: Component "web": ` + webProgressing,
+		},
 		"suspended application": {
 			change: func(s *fixtures.Fixture) {
 				s.SetReadyCondition("True", "Suspended", "Suspended")

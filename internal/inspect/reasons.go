@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
@@ -32,6 +33,30 @@ func (v *View) addComponentReasons(in Input) {
 			at = len(c.Causes)
 		}
 		c.Causes = slices.Insert(c.Causes, at, cause)
+	}
+}
+
+// addReportedProgress shows components as progressing that the operator reports as such, although their objects are
+// healthy: the operator has not confirmed it yet, so the application is not ready either.
+func (v *View) addReportedProgress(in Input) {
+	if v.Ready || in.Status.ObservedGeneration != in.App.GetGeneration() {
+		return
+	}
+	setProgressing := func(c *Component, message string) {
+		if c != nil && c.Health == health.Healthy {
+			c.Health, c.Message = health.Progressing, strings.TrimPrefix(message, fmt.Sprintf("Component %q: ", c.Name))
+		}
+	}
+	if in.Stack == nil {
+		if len(v.Components) == 1 && v.Reason == appsapi.ReasonProgressing {
+			setProgressing(&v.Components[0], v.Message)
+		}
+		return
+	}
+	for _, s := range in.Stack.Components {
+		if s.Health == string(health.Progressing) && s.Reason == appsapi.ReasonProgressing {
+			setProgressing(v.Component(s.Name), s.Message)
+		}
 	}
 }
 

@@ -97,6 +97,7 @@ func Evaluate(in Input) View {
 	}
 	v.readCondition(in)
 	if !v.Deleting { // nothing waits for dependencies during deletion
+		v.addReportedProgress(in)
 		v.addComponentReasons(in)
 		v.resolveWaits(in, index)
 	}

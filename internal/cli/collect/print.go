@@ -67,6 +67,9 @@ func (l Result) componentSummary() string {
 	if unknown > 0 {
 		text += fmt.Sprintf(", %d not checked", unknown)
 	}
+	if ready == len(l.Components) && !l.Ready && !l.Deleting && l.Health == health.Progressing {
+		text += ", waiting for the operator" // it has not observed or confirmed the latest change
+	}
 	return text
 }
 

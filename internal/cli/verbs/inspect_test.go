@@ -217,3 +217,26 @@ func TestStatusWatch(t *testing.T) {
 	w.Expect(golden.StripProgress(errOut.String())).To(BeEmpty())
 	w.Expect(w.run("status", "shop", "-w").code).To(Equal(1), "the application does not exist")
 }
+
+func TestStatusWatchDuringRestart(t *testing.T) {
+	w := newStory(t)
+	w.create(strings.ReplaceAll(chainWithTag("1"), ":1", ":slow"))
+	w.waitReady()
+	var out syncBuffer
+	cmd := root.Command("v1.2.3")
+	cmd.SetArgs([]string{"--kubeconfig", w.kubeconfig, "-n", w.NS, "status", "shop", "-w"})
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	w.Eventually(out.String, "60s", "50ms").Should(ContainSubstring("READY"))
+	w.mustRun("restart", "shop")
+	w.mustRun("wait", "shop", "--timeout", "2m")
+	w.Eventually(func() string { return out.String()[strings.LastIndex(out.String(), "AppStack"):] }, "60s", "50ms").Should(ContainSubstring("  READY "))
+	cancel()
+	w.Eventually(ended, "60s").Should(Receive())
+	w.Expect(out.String()).To(ContainSubstring("NOT READY"))
+	w.Expect(out.String()).NotTo(MatchRegexp(`NOT READY \S+  \(3 of 3 components ready\)`))
+}
