@@ -24,7 +24,7 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component)
 	v.EventsNeeded = append(v.EventsNeeded, diagnosis.EventsNeeded...)
 	v.scheduleRecheck(diagnosis.RecheckAt)
 	result := Component{
-		Name: c.Name, Type: c.Type, DependsOn: c.DependsOn, Workload: c.Workload,
+		Name: c.Name, Type: c.Type, Suspended: c.Suspended, DependsOn: c.DependsOn, Workload: c.Workload,
 		Causes: explain.PreserveSince(diagnosis.Causes, in.Status.Causes),
 	}
 	result.Tree = index.buildTree(in, c)

@@ -43,8 +43,11 @@ func (v *View) evaluateHealth(in Input) {
 	case v.Deleting:
 		v.Health = health.Progressing
 		v.addStuckDeletion(in)
-	case v.Ready || unobserved:
+	case unobserved:
+	case v.Ready:
+		v.addSuspended(in)
 	default:
+		v.addSuspended(in)
 		v.addReportedCauses(in)
 		v.addReasonCause(in)
 	}

@@ -148,7 +148,7 @@ func TestApplicationHealth(t *testing.T) {
 			},
 			want: []string{"ready, Suspended", "migrate Suspended 1/1: Suspended: drift is not corrected and updates are not applied",
 				"db Suspended 1/1: Suspended: drift is not corrected and updates are not applied",
-				"web Suspended 2/2: Suspended: drift is not corrected and updates are not applied"},
+				"web Suspended 2/2: Suspended: drift is not corrected and updates are not applied", "Suspended AppStack/shop: Suspended"},
 			condition: "Suspended: Suspended",
 		},
 		"never observed": {

@@ -60,6 +60,17 @@ func (v *View) addReportedProgress(in Input) {
 	}
 }
 
+// addSuspended adds the suspension of the whole application as a cause, so that no component seems to be the reason.
+func (v *View) addSuspended(in Input) {
+	if v.Reason != appsapi.ReasonSuspended || slices.ContainsFunc(v.Components, func(c Component) bool { return !c.Suspended }) {
+		return
+	}
+	v.Causes = append(v.Causes, explain.Cause{
+		Code: explain.Suspended, Severity: explain.Notice, Object: appRef(in), Path: "spec.suspend", Value: "true", Since: v.Since, Message: v.Message,
+		Fix: fmt.Sprintf("Resume it: kubectl holdfast resume %s/%s -n %s", strings.ToLower(in.Kind), v.Name, v.Namespace),
+	})
+}
+
 // nextSentence matches the end of a sentence that is followed by the next step.
 var nextSentence = regexp.MustCompile(`\. [A-Z]`)
 

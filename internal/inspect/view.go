@@ -73,6 +73,8 @@ type Component struct {
 	Name   string
 	Type   appsapi.ComponentType
 	Health health.Status
+	// Suspended is set if the component, or the whole application, is suspended.
+	Suspended bool
 	// Message is one sentence that explains why it is not healthy.
 	Message        string
 	Ready, Desired int32

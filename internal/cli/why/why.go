@@ -130,6 +130,9 @@ func (p printer) rootComponents() []*inspect.Component {
 		if p.result.Deleting && len(c.Causes) == 0 && len(c.Tree) == 0 {
 			continue // deleted as requested
 		}
+		if p.isSuspended() && !slices.ContainsFunc(c.Causes, isError) {
+			continue // not the reason
+		}
 		if !awaited[c.Name] && (c.Health != health.Healthy || c.Message != "" || p.all && len(c.Causes) > 0) {
 			roots = append(roots, c)
 		}
@@ -172,15 +175,33 @@ func (p printer) componentBlock(c *inspect.Component, shown map[string]bool) blo
 		if text == "" {
 			text = strings.ToLower(string(c.Health))
 		}
-		return block{lines: []string{title + ": " + text}, details: p.noteDetails(c)}
+		return block{lines: []string{title + ": " + text}, details: append(p.noteDetails(c), p.resumeDetails(c)...)}
 	case 1:
-		return p.causeBlock(title+": ", causes[0])
+		b := p.causeBlock(title+": ", causes[0])
+		b.details = append(b.details, p.resumeDetails(c)...)
+		return b
 	}
 	b := block{lines: []string{title}}
 	for _, x := range causes {
 		b.children = append(b.children, p.causeBlock("", x))
 	}
 	return b
+}
+
+func isError(c explain.Cause) bool { return c.Severity == explain.Error }
+
+// isSuspended reports whether the whole application is suspended, which is one of its causes.
+func (p printer) isSuspended() bool {
+	return slices.ContainsFunc(p.result.Causes, func(c explain.Cause) bool { return c.Code == explain.Suspended && c.Object.Kind == p.result.Kind })
+}
+
+// resumeDetails returns the next step for a component that is suspended without the application.
+func (p printer) resumeDetails(c *inspect.Component) [][2]string {
+	if !c.Suspended || p.isSuspended() {
+		return nil
+	}
+	return [][2]string{{"fix", fmt.Sprintf("Resume it: kubectl holdfast resume %s/%s --component %s -n %s",
+		strings.ToLower(p.result.Kind), p.result.Name, c.Name, p.result.Namespace)}}
 }
 
 // noteDetails returns the informational causes of a component that has no other causes.
