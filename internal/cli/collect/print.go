@@ -30,7 +30,12 @@ func (l Result) PrintTitle(out cli.Terminal, now time.Time) {
 	if l.Namespace != "" {
 		name = l.Namespace + "/" + name
 	}
-	title := func() string { return fmt.Sprintf("%s %s  %s %s", l.Kind, name, state, Age(l.Since, now)) }
+	title := func() string {
+		if l.Since.IsZero() {
+			return fmt.Sprintf("%s %s  %s", l.Kind, name, state)
+		}
+		return fmt.Sprintf("%s %s  %s for %s", l.Kind, name, state, Age(l.Since, now))
+	}
 	if len(l.Components) == 0 { // an object of another kind
 		switch l.Health {
 		case health.Unknown:

@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -119,7 +118,7 @@ func (s *singleObject) isControlledByAnother(obj runtime.Object) bool {
 func (s *singleObject) view(now time.Time) inspect.View {
 	diagnosis := explain.Explain(s.snapshot(), now)
 	v := inspect.View{
-		Kind: s.object.GetKind(), Namespace: s.object.GetNamespace(), Name: s.object.GetName(), Since: s.object.GetCreationTimestamp().Time,
+		Kind: s.object.GetKind(), Namespace: s.object.GetNamespace(), Name: s.object.GetName(),
 		Deleting: s.object.GetDeletionTimestamp() != nil,
 		Causes:   diagnosis.Causes, EventsNeeded: diagnosis.EventsNeeded, RecheckAt: diagnosis.RecheckAt,
 	}
@@ -130,7 +129,7 @@ func (s *singleObject) view(now time.Time) inspect.View {
 	if i >= 0 && v.Health != health.Unknown {
 		v.Health, v.Message = health.Degraded, v.Causes[i].Message
 		if !v.Ready {
-			v.Since = cmp.Or(v.Causes[i].Since, v.Since)
+			v.Since = v.Causes[i].Since
 		}
 	}
 	return v

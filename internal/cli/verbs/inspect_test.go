@@ -40,7 +40,7 @@ func TestStatusWhyTree(t *testing.T) {
 	for _, verb := range []string{"status", "why", "tree"} {
 		a := w.run(verb, "shop")
 		w.Expect(a.code).To(Equal(0), a.out+a.errOut)
-		w.Expect(a.out).To(MatchRegexp(`^AppStack %s/shop  READY \S+  \(3 of 3 components ready\)\n`, w.NS))
+		w.Expect(a.out).To(MatchRegexp(`^AppStack %s/shop  READY for \S+  \(3 of 3 components ready\)\n`, w.NS))
 	}
 	w.Expect(w.mustRun("tree", "shop")).To(MatchRegexp(`(?m)^│  ├─ StatefulSet/shop-db +Healthy\n│  │  └─ Pod/shop-db-0 +Healthy$`))
 	w.Expect(w.mustRun("list")).To(MatchRegexp(`^NAME  KIND      READY  COMPONENTS  AGE +MESSAGE\nshop  AppStack  True   3/3         \S+\n$`))
@@ -160,7 +160,7 @@ func TestPermissionForOneKind(t *testing.T) {
 	for _, verb := range []string{"status", "why", "tree"} {
 		a := stacks.run(verb, "shop")
 		w.Expect(a.code).To(Equal(0), verb+a.out+a.errOut)
-		w.Expect(a.out).To(ContainSubstring("AppStack "+w.NS+"/shop  READY "), verb)
+		w.Expect(a.out).To(ContainSubstring("AppStack "+w.NS+"/shop  READY for "), verb)
 		w.Expect(a.out).To(ContainSubstring("(no permission to read)"), verb)
 	}
 	stacks.mustRun("wait", "shop", "--timeout", "30s")
@@ -238,5 +238,5 @@ func TestStatusWatchDuringRestart(t *testing.T) {
 	cancel()
 	w.Eventually(ended, "60s").Should(Receive())
 	w.Expect(out.String()).To(ContainSubstring("NOT READY"))
-	w.Expect(out.String()).NotTo(MatchRegexp(`NOT READY \S+  \(3 of 3 components ready\)`))
+	w.Expect(out.String()).NotTo(MatchRegexp(`NOT READY for \S+  \(3 of 3 components ready\)`))
 }

@@ -222,8 +222,12 @@ func (p printer) causeBlock(title string, c explain.Cause) block {
 	if c.Value != "" && len(c.Value) < 80 && !strings.Contains(c.Message, c.Value) {
 		where += "=" + c.Value
 	}
-	b := block{lines: []string{title + c.Message}, details: [][2]string{{"code", fmt.Sprintf("%s, since %s", c.Code, collect.Age(c.Since, p.now))}, {"where", where}}}
-	for _, e := range c.Evidence {
+	code, evidence := fmt.Sprintf("%s, since %s", c.Code, collect.Age(c.Since, p.now)), c.Evidence
+	if c.AffectedPods > 0 && len(evidence) > 0 { // the first evidence is the number of pods: 1 of 2 pods
+		code, evidence = code+", affects "+evidence[0], evidence[1:]
+	}
+	b := block{lines: []string{title + c.Message}, details: [][2]string{{"code", code}, {"where", where}}}
+	for _, e := range evidence {
 		b.details = append(b.details, [2]string{"seen", e})
 	}
 	if c.Fix != "" {
