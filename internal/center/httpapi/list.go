@@ -57,6 +57,11 @@ func parseQuery(v url.Values) (query, error) {
 	if h := v.Get("health"); h != "" {
 		q.health = strings.Split(h, ",")
 	}
+	for _, h := range q.health {
+		if !slices.Contains(healthValues, h) {
+			return q, fmt.Errorf("unknown health=%s; use one or more of %s, separated by commas", h, strings.Join(healthValues, ","))
+		}
+	}
 	if sortOrders[cmp.Or(q.sortBy, "name")] == nil {
 		return q, fmt.Errorf("unknown sort=%s; use name, health, created or since", q.sortBy)
 	}
@@ -80,6 +85,9 @@ func (q query) matches(r *model.Record) bool {
 func matchesKind(kind, wanted string) bool {
 	return strings.EqualFold(kind, wanted) || strings.EqualFold(appkind.ParseName(kind).Kind, wanted)
 }
+
+// healthValues are the health values of applications. A waiting application is Progressing.
+var healthValues = []string{string(health.Degraded), string(health.Progressing), string(health.Unknown), string(health.Suspended), string(health.Healthy)}
 
 // severity sorts applications that need attention first.
 var severity = map[health.Status]int{health.Degraded: 0, inspect.Waiting: 1, health.Progressing: 2, health.Unknown: 3, health.Suspended: 4, health.Healthy: 5}

@@ -68,7 +68,7 @@ func TestScopesAreRequestedOncePerKindAndNamespace(t *testing.T) {
 
 func TestParseQuery(t *testing.T) {
 	cases := map[string]bool{
-		"": true, "limit=500&sort=health&health=Degraded,Unknown&q=Shop": true, "limit=501": false, "limit=x": false, "limit=0": false, "sort=colour": false,
+		"": true, "limit=500&sort=health&health=Degraded,Unknown&q=Shop": true, "limit=501": false, "limit=x": false, "limit=0": false, "sort=colour": false, "health=Sick": false, "health=Healthy,": false,
 	}
 	for text, valid := range cases {
 		values, err := url.ParseQuery(text)
@@ -95,5 +95,12 @@ func TestQueryMatches(t *testing.T) {
 		if got := q.matches(r); got != want {
 			t.Errorf("%q: %t", text, got)
 		}
+	}
+}
+
+func TestUnknownHealthNamesTheValues(t *testing.T) {
+	_, err := parseQuery(url.Values{"health": {"Sick"}})
+	if want := "unknown health=Sick; use one or more of Degraded,Progressing,Unknown,Suspended,Healthy, separated by commas"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
