@@ -56,11 +56,39 @@ func (r *reader) run(ctx context.Context, out Sink) error {
 	if err != nil {
 		return err
 	}
+	containers, err = r.selectByName(containers)
+	if err != nil {
+		return err
+	}
 	if len(containers) == 0 {
 		m.notify("%s", r.noContainersMessage())
 		return nil
 	}
 	return m.printOnce(ctx, containers)
+}
+
+// selectByName returns the containers with the name of the options, and rejects an unknown name.
+func (r *reader) selectByName(containers []container) ([]container, error) {
+	if r.options.Container == "" || len(containers) == 0 {
+		return containers, nil
+	}
+	var names []string
+	var selected []container
+	for _, c := range containers {
+		names = append(names, c.name)
+		if c.name == r.options.Container {
+			selected = append(selected, c)
+		}
+	}
+	if len(selected) > 0 {
+		return selected, nil
+	}
+	slices.Sort(names)
+	title := r.title()
+	if r.options.Component != "" {
+		title = fmt.Sprintf("Component %q of %s", r.options.Component, title)
+	}
+	return nil, appkind.UserErrorf("%s has no container %q; there is %s", title, r.options.Container, strings.Join(slices.Compact(names), ", "))
 }
 
 // loadWorkloads reads the workloads of the application, and rejects an unknown component.
@@ -103,7 +131,7 @@ func (r *reader) currentContainers(ctx context.Context) ([]container, error) {
 		if err := r.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: r.pod}, pod); err != nil {
 			return nil, fmt.Errorf("get %s: %w", r.title(), err)
 		}
-		return containersOf(pod, "", r.options.Container), nil
+		return containersOf(pod, "", ""), nil
 	}
 	objects, err := kubeclient.ListAll(ctx, r, func() client.ObjectList { return &corev1.PodList{} },
 		client.InNamespace(r.namespace), client.MatchingLabels(r.podLabels()))
@@ -116,11 +144,11 @@ func (r *reader) currentContainers(ctx context.Context) ([]container, error) {
 			pods = append(pods, pod)
 		}
 	}
-	return r.selectContainers(pods), nil
+	return r.selectContainers(pods, ""), nil
 }
 
-// selectContainers returns the selected containers of the application, sorted by component.
-func (r *reader) selectContainers(pods []*corev1.Pod) []container {
+// selectContainers returns the containers with a name, or all, of the selected components, sorted by component.
+func (r *reader) selectContainers(pods []*corev1.Pod, name string) []container {
 	order := map[string]int{}
 	for i, c := range appkind.Components(r.app) {
 		order[c.Name] = i + 1
@@ -129,7 +157,7 @@ func (r *reader) selectContainers(pods []*corev1.Pod) []container {
 	for _, pod := range pods {
 		place, isMember := r.workloads[kubeclient.WorkloadKeyOf(pod)]
 		if isMember && (r.options.Component == "" || place.Component == r.options.Component) {
-			out = append(out, containersOf(pod, place.Component, r.options.Container)...)
+			out = append(out, containersOf(pod, place.Component, name)...)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b container) int {
@@ -141,13 +169,9 @@ func (r *reader) selectContainers(pods []*corev1.Pod) []container {
 // noContainersMessage explains that no container matches.
 func (r *reader) noContainersMessage() string {
 	if r.app == nil {
-		return fmt.Sprintf("%s has no container %s; to list its containers: kubectl describe pod %s -n %s", r.title(), r.options.Container, r.pod,
-			r.namespace)
+		return r.title() + " has no containers"
 	}
 	problem := "has no pods"
-	if r.options.Container != "" {
-		problem = "has no pods with a container " + r.options.Container
-	}
 	if r.options.Component != "" {
 		problem += " of component " + r.options.Component
 	}
@@ -222,7 +246,7 @@ func (r *reader) cachedContainers(ctx context.Context, store cache.Store) ([]con
 			}
 		}
 	}
-	return r.selectContainers(pods), nil
+	return r.selectContainers(pods, r.options.Container), nil
 }
 
 var _ logOpener = &reader{}

@@ -153,8 +153,9 @@ func (p *fixture) testErrors(t *testing.T) {
 	}{
 		"unknown component": {args: []string{"appstack/shop", "--component", "api"}, want: "AppStack " + p.NS + "/shop has no component \"api\"; it has db, web"},
 		"ambiguous name":    {args: []string{"shop"}, want: "several applications in namespace " + p.NS + " are named shop; specify the kind: appstack/shop or appservice/shop"},
-		"unknown container": {args: []string{"appstack/shop", "-c", "sidecar"},
-			errOut: "AppStack " + p.NS + "/shop has no pods with a container sidecar; for details: kubectl describe appstack shop -n " + p.NS + "\n"},
+		"unknown container": {args: []string{"appstack/shop", "-c", "sidecar"}, want: "AppStack " + p.NS + "/shop has no container \"sidecar\"; there is app"},
+		"unknown container of a component": {args: []string{"appstack/shop", "--component", "db", "-c", "sidecar"},
+			want: "Component \"db\" of AppStack " + p.NS + "/shop has no container \"sidecar\"; there is app"},
 	}
 	for name, tc := range cases {
 		var out, errOut syncBuffer
