@@ -270,8 +270,11 @@ bench-peers: assets ## Check that each compared operator works, and count its re
 
 ##@ Programs
 .PHONY: build
-build: ## Build the binaries into bin/, and for amd64 and arm64 into bin/linux-ARCH/
+build: ## Build the binaries for this machine into bin/
 	$(GO_BUILD) -o bin/ ./cmd/...
+
+.PHONY: release
+release: ## Build the binaries for amd64 and arm64 into bin/linux-ARCH/
 	for arch in amd64 arm64; do GOOS=linux GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/...; done
 
 .PHONY: image

@@ -80,9 +80,7 @@ func testSamples(t *testing.T, client dynamic.Interface, namespace string) {
 		t.Fatalf("found samples %q, error %v", files, err)
 	}
 	for _, file := range files {
-		if filepath.Base(file) == "kustomization.yaml" {
-			continue // for kustomize, not for the API server
-		}
+		// Every file is an object, because users also apply the whole folder with kubectl apply -f.
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			content, err := os.ReadFile(file)
 			if err != nil {
