@@ -285,11 +285,13 @@ image: $(CLUSTER) ## Build images without Docker: bin/operator.tar, bin/center.t
 	$(CLUSTER) image --name=$(CENTER_IMAGE) bin/linux-$(ARCH)/center bin/center.tar
 	$(CLUSTER) image --name=localhost/web:1 bin/linux-$(ARCH)/web bin/web.tar
 
+DIST ?= dist
 .PHONY: dist
 dist: ## Write dist/install.yaml with all manifests
-	mkdir -p dist
+	mkdir -p $(DIST)
 	$(TOOL) kustomize build config/overlays/cluster-wide | \
-	  sed -e 's|image: $(DEV_IMAGE)$$|image: $(IMAGE)|' -e 's|image: $(DEV_CENTER_IMAGE)$$|image: $(CENTER_IMAGE)|' >dist/install.yaml
+	  sed -e 's|image: $(DEV_IMAGE)$$|image: $(IMAGE)|' -e 's|image: $(DEV_CENTER_IMAGE)$$|image: $(CENTER_IMAGE)|' \
+	    -e 's|app.kubernetes.io/version: dev$$|app.kubernetes.io/version: "$(VERSION)"|' >$(DIST)/install.yaml
 
 .PHONY: run
 run: ## Run the operator on this machine against the current kubeconfig

@@ -16,11 +16,15 @@ const (
 	CenterName        = "holdfast-center"
 )
 
+// devVersion is the version label of manifests that were not built by make dist.
+const devVersion = "dev"
+
 // DeploymentVersion returns the version of the operator or center that a Deployment runs: the version
-// label, or else the tag of its image. It is empty if both are missing.
+// label, which make dist sets to the version of the build, or else the tag of its image. It is empty if
+// both are missing.
 func DeploymentVersion(d *appsv1.Deployment) string {
 	for _, labels := range []map[string]string{d.Labels, d.Spec.Template.Labels} {
-		if v := labels[appsapi.LabelVersion]; v != "" {
+		if v := labels[appsapi.LabelVersion]; v != "" && v != devVersion {
 			return v
 		}
 	}

@@ -18,6 +18,8 @@ func TestDeploymentVersion(t *testing.T) {
 		"registry without a tag": {image: "registry:5000/holdfast/operator"},
 		"tag and digest":         {image: "holdfast/operator:v1@sha256:abc", want: "v1"},
 		"digest only":            {image: "holdfast/operator@sha256:abc"},
+		"label and digest":       {image: "holdfast/operator@sha256:abc", label: "26c11f2", want: "26c11f2"},
+		"label of kustomize":     {image: "holdfast/operator:v3", label: "dev", want: "v3"},
 		"label overrides tag":    {image: "holdfast/operator:latest", label: "v2", want: "v2"},
 	}
 	for name, tc := range cases {

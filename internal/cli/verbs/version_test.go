@@ -34,7 +34,7 @@ func TestVersion(t *testing.T) {
 	w.Expect(a.errOut).To(HavePrefix("The plugin has version v1.2.3 and the operator has version v1.3.0; install the same version"))
 	w.Expect(a.code).To(Equal(0))
 	harness.Edit(w.World, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "holdfast/operator" })
-	w.Expect(w.mustRun("version", "--operator-namespace", w.NS)).To(ContainSubstring("\noperator    unknown: its image has no tag: holdfast/operator\n"))
+	w.Expect(w.mustRun("version", "--operator-namespace", w.NS)).To(ContainSubstring("\noperator    unknown: its Deployment has no version label and its image no tag: holdfast/operator\n"))
 }
 
 // TestCompletion completes applications and components.

@@ -123,7 +123,7 @@ func (v *Versions) detect(ctx context.Context, env *cli.Env, namespace string) (
 		return "", fmt.Errorf("get Deployment %s/%s: %w", namespace, cli.OperatorName, cli.WithHint(err))
 	}
 	v.Operator = &Operator{Version: cli.DeploymentVersion(d), Image: cli.DeploymentImage(d)}
-	return "its image has no tag: " + v.Operator.Image, nil
+	return "its Deployment has no version label and its image no tag: " + v.Operator.Image, nil
 }
 
 func (v *Versions) print(o options, unknownReason string, out cli.Terminal) error {
