@@ -22,7 +22,7 @@ import (
 
 // testSchedule checks that a schedule that the CRD accepts is also valid for a CronJob.
 func testSchedule(t *testing.T, config *rest.Config, stacks dynamic.ResourceInterface, namespace string) {
-	const want = "spec.components[0].job.schedule: schedule must be a cron expression with five fields, for example '0 3 * * *' for every day at 03:00, or one of @hourly, @daily, @weekly, @monthly and @yearly"
+	const shape = "spec.components[0].job.schedule: schedule must be a cron expression with five fields, for example '0 3 * * *' for every day at 03:00, or one of @hourly, @daily, @weekly, @monthly and @yearly"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -30,41 +30,56 @@ func testSchedule(t *testing.T, config *rest.Config, stacks dynamic.ResourceInte
 	tests := map[string]struct {
 		schedule             string
 		rejected             bool
-		rejectedByKubernetes bool // only Kubernetes rejects it: the rule of the CRD does not check ranges
+		outOfRange           bool
+		rejectedByKubernetes bool // only Kubernetes rejects it: the rules of the CRD do not check names and the order of ranges
 	}{
-		"every day":           {schedule: "0 3 * * *"},
-		"every five minutes":  {schedule: "*/5 * * * *"},
-		"lists and ranges":    {schedule: "0,30 9-17/2 1,15 1-6 1-5"},
-		"names":               {schedule: "0 3 * JAN-mar Mon,FRI"},
-		"question marks":      {schedule: "0 3 ? * ?"},
-		"several spaces":      {schedule: "0   3  * * *"},
-		"hourly":              {schedule: "@hourly"},
-		"daily":               {schedule: "@daily"},
-		"midnight":            {schedule: "@midnight"},
-		"weekly":              {schedule: "@weekly"},
-		"monthly":             {schedule: "@monthly"},
-		"yearly":              {schedule: "@yearly"},
-		"annually":            {schedule: "@annually"},
-		"minute out of range": {schedule: "60 3 * * *", rejectedByKubernetes: true},
-		"unknown month":       {schedule: "0 3 1 foo *", rejectedByKubernetes: true},
-		"empty":               {schedule: "", rejected: true},
-		"four fields":         {schedule: "0 3 * *", rejected: true},
-		"with seconds":        {schedule: "0 0 3 * * *", rejected: true},
-		"words":               {schedule: "every night", rejected: true},
-		"five words":          {schedule: "every night at three sharp", rejected: true},
-		"unknown macro":       {schedule: "@nightly", rejected: true},
-		"an interval":         {schedule: "@every 1h", rejected: true},
-		"CRON_TZ":             {schedule: "CRON_TZ=Europe/Berlin 0 3 * * *", rejected: true},
-		"TZ and four fields":  {schedule: "TZ=UTC 3 * * *", rejected: true},
-		"leading space":       {schedule: " 0 3 * * *", rejected: true},
-		"line of a crontab":   {schedule: "0 3 * * * /bin/backup", rejected: true},
+		"every day":          {schedule: "0 3 * * *"},
+		"every five minutes": {schedule: "*/5 * * * *"},
+		"lists and ranges":   {schedule: "0,30 9-17/2 1,15 1-6 1-5"},
+		"names":              {schedule: "0 3 * JAN-mar Mon,FRI"},
+		"question marks":     {schedule: "0 3 ? * ?"},
+		"several spaces":     {schedule: "0   3  * * *"},
+		"hourly":             {schedule: "@hourly"},
+		"daily":              {schedule: "@daily"},
+		"midnight":           {schedule: "@midnight"},
+		"weekly":             {schedule: "@weekly"},
+		"monthly":            {schedule: "@monthly"},
+		"yearly":             {schedule: "@yearly"},
+		"annually":           {schedule: "@annually"},
+		"last values":        {schedule: "059-59/90,00 23 31 12 6"},
+		"minute 61":          {schedule: "61 3 * * *", outOfRange: true},
+		"minute 100 in list": {schedule: "0,100 3 * * *", outOfRange: true},
+		"hour 24 in a range": {schedule: "0 8-24 * * *", outOfRange: true},
+		"day 0":              {schedule: "0 3 0 * *", outOfRange: true},
+		"day 32":             {schedule: "0 3 32 * *", outOfRange: true},
+		"month 0":            {schedule: "0 3 1 0 *", outOfRange: true},
+		"month 13":           {schedule: "0 3 1 13 *", outOfRange: true},
+		"day of the week 7":  {schedule: "0 3 * * 1,7", outOfRange: true},
+		"reversed range":     {schedule: "9-3 3 * * *", rejectedByKubernetes: true},
+		"unknown month":      {schedule: "0 3 1 foo *", rejectedByKubernetes: true},
+		"empty":              {schedule: "", rejected: true},
+		"four fields":        {schedule: "0 3 * *", rejected: true},
+		"with seconds":       {schedule: "0 0 3 * * *", rejected: true},
+		"words":              {schedule: "every night", rejected: true},
+		"five words":         {schedule: "every night at three sharp", rejected: true},
+		"unknown macro":      {schedule: "@nightly", rejected: true},
+		"an interval":        {schedule: "@every 1h", rejected: true},
+		"CRON_TZ":            {schedule: "CRON_TZ=Europe/Berlin 0 3 * * *", rejected: true},
+		"TZ and four fields": {schedule: "TZ=UTC 3 * * *", rejected: true},
+		"leading space":      {schedule: " 0 3 * * *", rejected: true},
+		"line of a crontab":  {schedule: "0 3 * * * /bin/backup", rejected: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			spec := fmt.Sprintf(`{components: [{name: backup, job: {image: backup, schedule: %q}}]}`, tc.schedule)
 			_, err := stacks.Create(t.Context(), appStack(t, "shop", spec), dryRun)
 			if tc.rejected {
-				wantRejected(t, err, want)
+				wantRejected(t, err, shape)
+				return
+			}
+			if tc.outOfRange {
+				wantRejected(t, err, fmt.Sprintf("spec.components[0].job.schedule: schedule %q has a value that is out of range: minute 0-59, "+
+					"hour 0-23, day of the month 1-31, month 1-12 or JAN-DEC, day of the week 0-6 or SUN-SAT", tc.schedule))
 				return
 			}
 			if err != nil {
@@ -117,7 +132,9 @@ func testStackAtLimits(t *testing.T, stacks dynamic.ResourceInterface) {
 	full.Spec.Components[last].Bindings[15].Component = "nothing"
 	full.Spec.Components[last].RenamedFrom = full.Spec.Components[0].Name
 	_, err = stacks.Create(t.Context(), unstructuredStack(t, full), dryRun)
-	wantRejected(t, err, msgInvalidBinding, msgUnknownDependency, msgRenamedFromExists)
+	name := full.Spec.Components[last].Name
+	wantRejected(t, err, msgInvalidBinding(name+" is bound to nothing"), msgUnknownDependency(name+" depends on nothing"),
+		msgRenamedFromExists(name+" is renamed from "+full.Spec.Components[0].Name))
 }
 
 // fullStack returns a stack with the maximum number and length of components, names, ports and annotations.

@@ -21,15 +21,28 @@ const (
 
 // Messages about a component and the components that it references.
 const (
-	msgOneType           = "a component must set exactly one of service, stateful, job and database"
-	msgTypeChanged       = "the type of a component is immutable; add a component with another name, and set renamedFrom if it replaces this one"
-	msgComponentName     = "a component name must consist of a-z, 0-9 and -, start with a letter and not end with -"
-	msgResourceName      = "resourceName is used as the name of a Service: it must consist of a-z, 0-9 and -, start with a letter and not end with -"
-	msgEnvPrefix         = "envPrefix is the prefix of environment variables: it must consist of letters, digits and _, and not start with a digit"
-	msgUnknownDependency = "spec.components: dependsOn names a component that does not exist; correct the name, or add the component"
-	msgInvalidBinding    = "spec.components: bindings names a component that does not exist or has no ports; correct the name, add a port to that component, or use dependsOn for a job"
-	msgRenamedFromExists = "spec.components: renamedFrom names a component that is still in the spec; remove that component, or renamedFrom"
+	msgOneType       = "a component must set exactly one of service, stateful, job and database"
+	msgTypeChanged   = "the type of a component is immutable; add a component with another name, and set renamedFrom if it replaces this one"
+	msgComponentName = "a component name must consist of a-z, 0-9 and -, start with a letter and not end with -"
+	msgResourceName  = "resourceName is used as the name of a Service: it must consist of a-z, 0-9 and -, start with a letter and not end with -"
+	msgEnvPrefix     = "envPrefix is the prefix of environment variables: it must consist of letters, digits and _, and not start with a digit"
 )
+
+// msgUnknownDependency is the message about these dependencies, for example "web depends on api".
+func msgUnknownDependency(pairs string) string {
+	return "spec.components: dependsOn names a component that does not exist: " + pairs + "; correct the name, or add the component"
+}
+
+// msgInvalidBinding is the message about these bindings, for example "web is bound to api".
+func msgInvalidBinding(pairs string) string {
+	return "spec.components: bindings names a component that does not exist or has no ports: " + pairs +
+		"; correct the name, add a port to that component, or use dependsOn for a job"
+}
+
+// msgRenamedFromExists is the message about these renames, for example "web is renamed from api".
+func msgRenamedFromExists(pairs string) string {
+	return "spec.components: renamedFrom names a component that is still in the spec: " + pairs + "; remove that component, or renamedFrom"
+}
 
 func testAppStack(t *testing.T, config *rest.Config, stacks dynamic.ResourceInterface, namespace string) {
 	t.Run("accepted", func(t *testing.T) { testStackAccepted(t, stacks) })
@@ -161,7 +174,7 @@ func testStackRejected(t *testing.T, stacks dynamic.ResourceInterface) {
 		},
 		"several errors": {
 			stackOf(`{name: Web, service: {image: web}, dependsOn: [api]}`, `{name: worker}`),
-			[]string{msgUnknownDependency, "spec.components[0].name: " + msgComponentName, "spec.components[1]: " + msgOneType},
+			[]string{msgUnknownDependency("Web depends on api"), "spec.components[0].name: " + msgComponentName, "spec.components[1]: " + msgOneType},
 		},
 		"misspelled field": {
 			stackOf(`{name: web, dependson: [api], service: {image: web, replica: 2}}`),
@@ -198,28 +211,29 @@ func testStackReferences(t *testing.T, stacks dynamic.ResourceInterface) {
 	}{
 		"depends on itself":             {`{name: web, dependsOn: [web], service: {image: web}}`, []string{dependsOnItself}},
 		"job depends on itself":         {`{name: web, dependsOn: [api, web], job: {image: web}}`, []string{dependsOnItself}},
-		"unknown dependency":            {`{name: web, dependsOn: [nothing], service: {image: web}}`, []string{msgUnknownDependency}},
-		"one unknown dependency of two": {`{name: web, dependsOn: [api, nothing], job: {image: web}}`, []string{msgUnknownDependency}},
-		"empty name in dependsOn":       {`{name: web, dependsOn: [""], service: {image: web}}`, []string{msgUnknownDependency}},
+		"unknown dependency":            {`{name: web, dependsOn: [nothing], service: {image: web}}`, []string{msgUnknownDependency("web depends on nothing")}},
+		"first of two unknown":          {`{name: web, dependsOn: [nothing, none], service: {image: web}}`, []string{msgUnknownDependency("web depends on nothing")}},
+		"one unknown dependency of two": {`{name: web, dependsOn: [api, nothing], job: {image: web}}`, []string{msgUnknownDependency("web depends on nothing")}},
+		"empty name in dependsOn":       {`{name: web, dependsOn: [""], service: {image: web}}`, []string{msgUnknownDependency("web depends on ")}},
 		"duplicate dependency":          {`{name: web, dependsOn: [api, api], service: {image: web}}`, []string{`spec.components[0].dependsOn[1]: Duplicate value: "api"`}},
 		"too many dependencies":         {`{name: web, dependsOn: [` + repeatFormat("x-%d", 17) + `], service: {image: web}}`, []string{"spec.components[0].dependsOn: Too many: 17: must have at most 16 items"}},
 		"dependency name too long":      {`{name: web, dependsOn: [` + strings.Repeat("x", 41) + `], service: {image: web}}`, []string{"spec.components[0].dependsOn[0]: Too long: may not be more than 40 bytes"}},
 		"bound to itself":               {`{name: web, bindings: [{component: web}], service: {image: web, ports: [{port: 80}]}}`, []string{boundToItself}},
-		"job bound to itself":           {`{name: web, bindings: [{component: web}], job: {image: web}}`, []string{msgInvalidBinding, boundToItself}},
-		"unknown binding":               {`{name: web, bindings: [{component: nothing}], service: {image: web}}`, []string{msgInvalidBinding}},
-		"one unknown binding of two":    {`{name: web, bindings: [{component: api}, {component: nothing}], job: {image: web}}`, []string{msgInvalidBinding}},
-		"bound to a job":                {`{name: web, bindings: [{component: migrate}], service: {image: web}}`, []string{msgInvalidBinding}},
-		"bound without ports":           {`{name: web, bindings: [{component: worker}], service: {image: web}}`, []string{msgInvalidBinding}},
+		"job bound to itself":           {`{name: web, bindings: [{component: web}], job: {image: web}}`, []string{msgInvalidBinding("web is bound to web"), boundToItself}},
+		"unknown binding":               {`{name: web, bindings: [{component: nothing}], service: {image: web}}`, []string{msgInvalidBinding("web is bound to nothing")}},
+		"one unknown binding of two":    {`{name: web, bindings: [{component: api}, {component: nothing}], job: {image: web}}`, []string{msgInvalidBinding("web is bound to nothing")}},
+		"bound to a job":                {`{name: web, bindings: [{component: migrate}], service: {image: web}}`, []string{msgInvalidBinding("web is bound to migrate")}},
+		"bound without ports":           {`{name: web, bindings: [{component: worker}], service: {image: web}}`, []string{msgInvalidBinding("web is bound to worker")}},
 		"duplicate binding":             {`{name: web, bindings: [{component: api}, {component: api, envPrefix: API2}], service: {image: web}}`, []string{`spec.components[0].bindings[1]: Duplicate value: {"component":"api"}`}},
-		"same prefix twice":             {`{name: web, bindings: [{component: api}, {component: api-2, envPrefix: API}], service: {image: web}}`, []string{msgInvalidBinding, samePrefix}},
+		"same prefix twice":             {`{name: web, bindings: [{component: api}, {component: api-2, envPrefix: API}], service: {image: web}}`, []string{msgInvalidBinding("web is bound to api-2"), samePrefix}},
 		"too many bindings":             {`{name: web, bindings: [` + repeatFormat("{component: x-%d}", 17) + `], service: {image: web}}`, []string{"spec.components[0].bindings: Too many: 17: must have at most 16 items"}},
 		"binding without a component":   {`{name: web, bindings: [{envPrefix: API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].component: Required value"}},
 		"empty prefix":                  {`{name: web, bindings: [{component: api, envPrefix: ""}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
 		"prefix with a leading digit":   {`{name: web, bindings: [{component: api, envPrefix: 2API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
 		"prefix with a dash":            {`{name: web, bindings: [{component: api, envPrefix: SHOP-API}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: " + msgEnvPrefix}},
 		"prefix that is too long":       {`{name: web, bindings: [{component: api, envPrefix: ` + strings.Repeat("X", 41) + `}], service: {image: web}}`, []string{"spec.components[0].bindings[0].envPrefix: Too long: may not be more than 40 bytes"}},
-		"renamed from its own name":     {`{name: web, renamedFrom: web, service: {image: web}}`, []string{msgRenamedFromExists, renamedToItself}},
-		"renamed from an existing one":  {`{name: web, renamedFrom: worker, service: {image: web}}`, []string{msgRenamedFromExists}},
+		"renamed from its own name":     {`{name: web, renamedFrom: web, service: {image: web}}`, []string{msgRenamedFromExists("web is renamed from web"), renamedToItself}},
+		"renamed from an existing one":  {`{name: web, renamedFrom: worker, service: {image: web}}`, []string{msgRenamedFromExists("web is renamed from worker")}},
 		"renamedFrom too long":          {`{name: web, renamedFrom: ` + strings.Repeat("x", 41) + `, service: {image: web}}`, []string{"spec.components[0].renamedFrom: Too long: may not be more than 40 bytes"}},
 	}
 	for name, tc := range tests {
@@ -281,12 +295,12 @@ func testStackUpdate(t *testing.T, stacks dynamic.ResourceInterface) {
 		"job to service":           {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`), want: []string{"spec.components[0]: " + msgTypeChanged}},
 		"job to both":              {before: stackOf(migrate), after: stackOf(`{name: migrate, service: {image: migrate}, job: {image: migrate}}`), want: []string{"spec.components[0]: " + msgOneType, "spec.components[0]: " + msgTypeChanged}},
 		"type and order changed":   {before: stackOf(api, migrate), after: stackOf(`{name: migrate, service: {image: migrate}}`, api), want: []string{"spec.components[0]: " + msgTypeChanged}},
-		"names swapped":            {before: stackOf(`{name: a, service: {image: a}}`, `{name: b, service: {image: b}}`), after: stackOf(`{name: a, renamedFrom: b, service: {image: b}}`, `{name: b, renamedFrom: a, service: {image: a}}`), want: []string{msgRenamedFromExists}},
-		"dependency removed":       {before: stackOf(worker, `{name: web, dependsOn: [worker], service: {image: web}}`), after: stackOf(`{name: web, dependsOn: [worker], service: {image: web}}`), want: []string{msgUnknownDependency}},
-		"bound component removed":  {before: stackOf(api, web), after: stackOf(web), want: []string{msgInvalidBinding}},
-		"bound component renamed":  {before: stackOf(api, web), after: stackOf(`{name: backend, renamedFrom: api, service: {image: api, ports: [{port: 80}]}}`, web), want: []string{msgInvalidBinding}},
-		"last bound port removed":  {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api}}`, web), want: []string{msgInvalidBinding}},
-		"bound ports emptied":      {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api, ports: []}}`, web), want: []string{msgInvalidBinding}},
+		"names swapped":            {before: stackOf(`{name: a, service: {image: a}}`, `{name: b, service: {image: b}}`), after: stackOf(`{name: a, renamedFrom: b, service: {image: b}}`, `{name: b, renamedFrom: a, service: {image: a}}`), want: []string{msgRenamedFromExists("a is renamed from b")}},
+		"dependency removed":       {before: stackOf(worker, `{name: web, dependsOn: [worker], service: {image: web}}`), after: stackOf(`{name: web, dependsOn: [worker], service: {image: web}}`), want: []string{msgUnknownDependency("web depends on worker")}},
+		"bound component removed":  {before: stackOf(api, web), after: stackOf(web), want: []string{msgInvalidBinding("web is bound to api")}},
+		"bound component renamed":  {before: stackOf(api, web), after: stackOf(`{name: backend, renamedFrom: api, service: {image: api, ports: [{port: 80}]}}`, web), want: []string{msgInvalidBinding("web is bound to api")}},
+		"last bound port removed":  {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api}}`, web), want: []string{msgInvalidBinding("web is bound to api")}},
+		"bound ports emptied":      {before: stackOf(api, web), after: stackOf(`{name: api, service: {image: api, ports: []}}`, web), want: []string{msgInvalidBinding("web is bound to api")}},
 		"last component removed":   {before: stackOf(api), after: stackOf(), want: []string{"spec.components: spec.components in body should have at least 1 items"}},
 		"changed to Headless": {
 			before: stackOf(worker, api), after: stackOf(`{name: api, service: {image: api, ports: [{port: 80}], service: {type: Headless}}}`),

@@ -23,6 +23,7 @@ type JobComponent struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|([-0-9*?,/]+ +){3}[-0-9A-Za-z*?,/]+ +[-0-9A-Za-z*?,/]+)$')",message="schedule must be a cron expression with five fields, for example '0 3 * * *' for every day at 03:00, or one of @hourly, @daily, @weekly, @monthly and @yearly"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([^ ]*[,-])?0*([6-9]|[1-9][0-9])[0-9]|[^ ]+ +([^ ]*[,-])?0*(2[4-9]|[3-9][0-9]|[1-9][0-9]{2})|([^ ]+ +){2}([^ ]*[,-])?(0+[^0-9]|0*(3[2-9]|[4-9][0-9]|[1-9][0-9]{2}))|([^ ]+ +){3}([^ ]*[,-])?(0+[^0-9]|0*(1[3-9]|[2-9][0-9]|[1-9][0-9]{2}))|([^ ]+ +){4}([^ ]*[,-])?0*([7-9]|[1-9][0-9]))')",message="schedule has a value that is out of range: minute 0-59, hour 0-23, day of the month 1-31, month 1-12 or JAN-DEC, day of the week 0-6 or SUN-SAT",messageExpression="'schedule \"' + self + '\" has a value that is out of range: minute 0-59, hour 0-23, day of the month 1-31, month 1-12 or JAN-DEC, day of the week 0-6 or SUN-SAT'"
 	Schedule string `json:"schedule,omitempty"`
 
 	PodSettings `json:",inline"`

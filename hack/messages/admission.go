@@ -29,30 +29,51 @@ func readAdmission(root string) ([]message, error) {
 			return nil, err
 		}
 		for _, v := range crd.Spec.Versions {
-			if v.Schema != nil {
-				out = append(out, schemaMessages(crd.Spec.Names.Kind, "", *v.Schema.OpenAPIV3Schema)...)
+			if v.Schema == nil {
+				continue
 			}
+			found, err := schemaMessages(crd.Spec.Names.Kind, "", *v.Schema.OpenAPIV3Schema)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, found...)
 		}
 	}
 	policies, err := policyMessages(root)
 	return append(mergeWhere(out), policies...), err
 }
 
-func schemaMessages(kind, path string, s apiextensionsv1.JSONSchemaProps) []message {
+func schemaMessages(kind, path string, s apiextensionsv1.JSONSchemaProps) ([]message, error) {
 	var out []message
 	for _, rule := range s.XValidations {
-		out = append(out, message{code: strings.TrimPrefix(path, "."), text: rule.Message, where: kind})
+		texts, err := []string{rule.Message}, error(nil)
+		if rule.MessageExpression != "" {
+			if texts, err = expressionTexts(rule.MessageExpression, nil); err != nil {
+				return nil, err
+			}
+		}
+		for _, text := range texts {
+			out = append(out, message{code: strings.TrimPrefix(path, "."), text: text, where: kind})
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		out = append(out, schemaMessages(kind, path+"."+name, s.Properties[name])...)
+	children := map[string]apiextensionsv1.JSONSchemaProps{}
+	for name, property := range s.Properties {
+		children["."+name] = property
 	}
 	if s.Items != nil && s.Items.Schema != nil {
-		out = append(out, schemaMessages(kind, path+"[]", *s.Items.Schema)...)
+		children["[]"] = *s.Items.Schema
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-		out = append(out, schemaMessages(kind, path+"[]", *s.AdditionalProperties.Schema)...)
+		children["[]"] = *s.AdditionalProperties.Schema
 	}
-	return out
+	for _, name := range slices.Sorted(maps.Keys(children)) {
+		found, err := schemaMessages(kind, path+name, children[name])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }
 
 // mergeWhere lists a message once, with the first field that has it.

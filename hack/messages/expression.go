@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -69,6 +70,9 @@ func (r *renderer) render(e ast.Expr) (text string, fixed int) {
 			return r.renderConditional(args)
 		case operators.Index, operators.OptIndex:
 			return r.render(args[0])
+		case "format":
+			text, fixed := r.render(e.AsCall().Target())
+			return strings.ReplaceAll(text, "%s", "<value>"), fixed
 		}
 	case ast.SelectKind:
 		name := e.AsSelect().FieldName()

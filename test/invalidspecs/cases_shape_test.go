@@ -45,7 +45,7 @@ var shapeCases = slices.Concat(
 		"duplicate component":                {spec: `{components: [` + apiComponent + `, ` + apiComponent + `]}`, wantMessage: `spec.components[1]: Duplicate value: {"name":"api"}`},
 		"resourceName with a dot":            {spec: `{components: [{name: web, resourceName: web.shop, service: {image: web}}]}`, wantMessage: "resourceName is used as the name of a Service"},
 		"renamed from itself":                {spec: `{components: [{name: web, renamedFrom: web, service: {image: web}}]}`, wantMessage: "renamedFrom must be the previous name of the component"},
-		"renamed from an existing component": {spec: `{components: [{name: web, renamedFrom: api, service: {image: web}}, ` + apiComponent + `]}`, wantMessage: "renamedFrom names a component that is still in the spec; remove that component, or renamedFrom"},
+		"renamed from an existing component": {spec: `{components: [{name: web, renamedFrom: api, service: {image: web}}, ` + apiComponent + `]}`, wantMessage: "renamedFrom names a component that is still in the spec: web is renamed from api; remove that component, or renamedFrom"},
 		"duplicate resourceName": {
 			spec:   `{components: [{name: a, resourceName: same, service: {image: "shop/a:1"}}, {name: b, resourceName: same, service: {image: "shop/b:1"}}]}`,
 			reason: "InvalidSpec", wantMessage: `Components "a" and "b" would both create Deployment same; set a different resourceName on one of them`,
@@ -92,10 +92,10 @@ var shapeCases = slices.Concat(
 		"schedule with seconds":     {spec: withSchedule(`0 0 3 * * *`), wantMessage: "schedule must be a cron expression with five fields"},
 		"schedule in words":         {spec: withSchedule(`every night`), wantMessage: "schedule must be a cron expression with five fields"},
 		"schedule with a time zone": {spec: withSchedule(`CRON_TZ=Europe/Berlin 0 3 * * *`), wantMessage: "schedule must be a cron expression with five fields"},
-		"minute 60":                 {spec: withSchedule(`60 3 * * *`), reason: "InvalidSpec", wantMessage: `schedule "60 3 * * *" has "60" as the minute, which must be from 0 to 59; correct it`},
-		"hour 24":                   {spec: withSchedule(`0 24 * * *`), reason: "InvalidSpec", wantMessage: `has "24" as the hour, which must be from 0 to 23`},
+		"minute 60":                 {spec: withSchedule(`60 3 * * *`), wantMessage: `schedule "60 3 * * *" has a value that is out of range: minute 0-59`},
+		"hour 24":                   {spec: withSchedule(`0 24 * * *`), wantMessage: `schedule "0 24 * * *" has a value that is out of range`},
 		"month foo":                 {spec: withSchedule(`0 3 1 foo *`), reason: "InvalidSpec", wantMessage: `has "foo" as the month, which must be from 1 to 12`},
-		"weekday 8":                 {spec: withSchedule(`0 3 * * 8`), reason: "InvalidSpec", wantMessage: `has "8" as the day of the week, which must be from 0 to 6`},
+		"weekday 8":                 {spec: withSchedule(`0 3 * * 8`), wantMessage: `schedule "0 3 * * 8" has a value that is out of range`},
 		"schedule step of 0":        {spec: withSchedule(`*/0 3 * * *`), reason: "InvalidSpec", wantMessage: `has "*/0" as the minute`},
 	}),
 )
