@@ -53,7 +53,7 @@ func TestRequesterRightsFollowTheTypes(t *testing.T) {
 		types           []appsapi.ComponentType
 		contains, lacks []string
 	}{
-		{o.Types, []string{"create deployments.apps", "create statefulsets.apps", "create secrets", "variables.deletesData", "variables.accounts[1]"}, []string{"create jobs.batch"}},
+		{o.Types, []string{"create deployments.apps", "create statefulsets.apps", "create secrets", "make the change: create pods, create configmaps, create deployments.apps", "variables.deletesData", "variables.accounts[1]"}, []string{"create jobs.batch"}},
 		{[]appsapi.ComponentType{appsapi.ComponentJob}, []string{"create pods", "create cronjobs.batch"}, []string{"create deployments.apps", "create secrets"}},
 	} {
 		o.Types = tc.types

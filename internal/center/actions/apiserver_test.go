@@ -283,7 +283,7 @@ func testRequiresPermission(w *world) {
 	for name, attempt := range attempts {
 		expectError(w, attempt(w.reader), actions.Forbidden, 403, "AppStack "+w.NS+"/guarded", `cannot update resource "appstacks"`, "administrator of namespace "+w.NS)
 		expectError(w, attempt(w.unprivileged), actions.Forbidden, 403, `cannot get resource "appstacks"`)
-		expectError(w, attempt(w.updater), actions.Forbidden, 403, "cannot create pods", `which the ClusterRole "edit" contains`)
+		expectError(w, attempt(w.updater), actions.Forbidden, 403, "cannot create pods", "create pods, ", `. The ClusterRole "edit" contains them`)
 		if diff := cmp.Diff(before.Spec, harness.Find(w.World, app).Spec); diff != "" {
 			w.Errorf("%s changed something:\n%s", name, diff)
 		}
