@@ -21,6 +21,8 @@ type NameConflict struct {
 	// Incompatible is set if the object may be adopted, but does not fit the spec: an edit of the
 	// spec may resolve it.
 	Incompatible bool
+	// Unmanaged is set if the object has no owner, so that a user can allow its adoption.
+	Unmanaged bool
 }
 
 func (c *NameConflict) Error() string {
@@ -57,12 +59,37 @@ func CheckOwnership(owner desired.Owner, id desired.ID, live metav1.Object) (ado
 	case live.GetAnnotations()[owner.Keys.Adopt] == "true":
 		return true, nil
 	}
-	origin := "exists and is not managed by Holdfast"
 	if l := live.GetLabels(); l[owner.Keys.OwnerUID] != "" {
-		origin = fmt.Sprintf("was created by another %s %q", l[owner.Keys.OwnerKind], l[appsapi.LabelInstance])
+		return false, NewNameConflict(owner, id, fmt.Sprintf("was created by another %s %q; delete it, choose another name, or allow adoption of all its objects "+
+			"(checked again within 30 s): kubectl annotate %s -n %s -l %s=%s %s=true", l[owner.Keys.OwnerKind], l[appsapi.LabelInstance],
+			adoptableResources, owner.Namespace, owner.Keys.OwnerUID, l[owner.Keys.OwnerUID], owner.Keys.Adopt))
 	}
-	return false, NewNameConflict(owner, id, fmt.Sprintf("%s; delete it, choose another name, or allow adoption: "+
-		"kubectl annotate %s %s -n %s %s=true", origin, strings.ToLower(id.Kind.Kind), id.Name, owner.Namespace, owner.Keys.Adopt))
+	conflict := NewNameConflict(owner, id, fmt.Sprintf("exists and is not managed by Holdfast; delete it, choose another name, or allow adoption "+
+		"(checked again within 30 s): kubectl annotate %s %s -n %s %s=true", strings.ToLower(id.Kind.Kind), id.Name, owner.Namespace, owner.Keys.Adopt))
+	conflict.Unmanaged = true
+	return false, conflict
+}
+
+// adoptableResources are the children that a deletion with --cascade=orphan leaves behind in every cluster. Routes are
+// missing, because kubectl fails if the cluster does not serve a kind.
+const adoptableResources = "deployments,statefulsets,jobs,cronjobs,services,configmaps,poddisruptionbudgets,horizontalpodautoscalers,ingresses"
+
+// maxListedConflicts limits the length of the message. Users find the others in the next message.
+const maxListedConflicts = 10
+
+// UnmanagedMessage returns one message for several unmanaged objects, with one command.
+func UnmanagedMessage(owner desired.Owner, conflicts []*NameConflict) string {
+	more := ""
+	if n := len(conflicts) - maxListedConflicts; n > 0 {
+		conflicts, more = conflicts[:maxListedConflicts], fmt.Sprintf(" and %d more", n)
+	}
+	var objects, args []string
+	for _, c := range conflicts {
+		objects = append(objects, c.Child.Kind.Kind+" "+c.Namespace+"/"+c.Child.Name)
+		args = append(args, strings.ToLower(c.Child.Kind.Kind)+"/"+c.Child.Name)
+	}
+	return fmt.Sprintf("%s%s exist and are not managed by Holdfast; delete them, choose other names, or allow adoption (checked again within 30 s): "+
+		"kubectl annotate %s -n %s %s=true", strings.Join(objects, ", "), more, strings.Join(args, " "), owner.Namespace, owner.Keys.Adopt)
 }
 
 func terminatingMessage(live metav1.Object) string {
@@ -109,7 +136,7 @@ func HasOwnerReference(owner desired.Owner, obj metav1.Object) bool {
 // NewClaimNameConflict returns the conflict about a claim of another owner that new pods would use.
 func NewClaimNameConflict(owner desired.Owner, name string) *NameConflict {
 	return NewNameConflict(owner, desired.ID{Kind: desired.KindClaim, Name: name}, fmt.Sprintf(
-		"exists and is not managed by Holdfast, so no pod is started with it; delete it, rename the component, or allow adoption: kubectl "+
+		"exists and is not managed by Holdfast, so no pod is started with it; delete it, rename the component, or allow adoption (checked again within 30 s): kubectl "+
 			"annotate pvc %s -n %s %s=true",
 		name, owner.Namespace, owner.Keys.Adopt))
 }

@@ -147,10 +147,15 @@ func failureSummary(states []componentState, scope *execute.Scope) (conditionSum
 	}
 	var found conditionSummary
 	rank := 0
+	var unmanaged []*ownership.NameConflict
 	desiredIDs := map[desired.ID]bool{}
 	consider := func(id desired.ID) {
 		if s, r := childFailureSummary(scope.Owner.Namespace, id, scope.ChildErrs[id]); r > rank {
 			found, rank = s, r
+		}
+		var conflict *ownership.NameConflict
+		if errors.As(scope.ChildErrs[id], &conflict) && conflict.Unmanaged {
+			unmanaged = append(unmanaged, conflict)
 		}
 	}
 	for _, v := range states {
@@ -170,6 +175,9 @@ func failureSummary(states []componentState, scope *execute.Scope) (conditionSum
 	if rank == 0 && scope.ObjectErr != nil {
 		return conditionSummary{status: metav1.ConditionFalse, reason: appsapi.ReasonApplyFailed,
 			message: scope.ObjectErr.Error(), mayStall: true}, true
+	}
+	if len(unmanaged) > 1 && found.message == unmanaged[0].Error() {
+		found.message = ownership.UnmanagedMessage(scope.Owner, unmanaged) // one command for all of them
 	}
 	return found, rank > 0
 }

@@ -77,8 +77,9 @@ func TestOrphanedChildrenAreAdopted(t *testing.T) {
 
 	w.create(basicSpec)
 	w.Eventually(w.condition("Ready"), "60s").Should(Equal("False/NameConflict: Deployment " + w.NS +
-		`/web was created by another AppService "web"; delete it, choose another name, or allow adoption: ` +
-		"kubectl annotate deployment web -n " + w.NS + " apps.holdfast.dev/adopt=true"))
+		`/web was created by another AppService "web"; delete it, choose another name, or allow adoption of all its objects (checked again within 30 s): ` +
+		"kubectl annotate deployments,statefulsets,jobs,cronjobs,services,configmaps,poddisruptionbudgets,horizontalpodautoscalers,ingresses -n " + w.NS +
+		" -l apps.holdfast.dev/owner-uid=" + before.Labels["apps.holdfast.dev/owner-uid"] + " apps.holdfast.dev/adopt=true"))
 	for _, child := range w.children() {
 		edit(w, child, allowAdoption)
 	}

@@ -50,7 +50,7 @@ var foreignOwners = map[string]struct {
 }{
 	"no owner": {
 		mark: func(*world, client.Object) {},
-		says: "exists and is not managed by Holdfast; delete it, choose another name, or allow adoption: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
+		says: "exists and is not managed by Holdfast; delete it, choose another name, or allow adoption (checked again within 30 s): kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
 	},
 	"another controller": {
 		mark: setConfigMapOwner,
@@ -61,7 +61,7 @@ var foreignOwners = map[string]struct {
 		mark: func(_ *world, obj client.Object) {
 			obj.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "holdfast"})
 		},
-		says: "exists and is not managed by Holdfast; delete it, choose another name, or allow adoption: kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
+		says: "exists and is not managed by Holdfast; delete it, choose another name, or allow adoption (checked again within 30 s): kubectl annotate %[1]s web -n %[2]s apps.holdfast.dev/adopt=true",
 	},
 	"another controller, with the Holdfast label": {
 		mark: func(w *world, obj client.Object) {

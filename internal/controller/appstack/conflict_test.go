@@ -98,7 +98,7 @@ func (w *world) reportsNameConflict(kind string, labels map[string]string) {
 	uid := foreign.GetUID()
 
 	w.editSpec(func(s *appsapi.AppStackSpec) { s.Suspend = false })
-	want := fmt.Sprintf("False/NameConflict: %s %s/%s exists and is not managed by Holdfast; delete it, choose another name, or allow adoption: "+
+	want := fmt.Sprintf("False/NameConflict: %s %s/%s exists and is not managed by Holdfast; delete it, choose another name, or allow adoption (checked again within 30 s): "+
 		"kubectl annotate %s %s -n %s apps.holdfast.dev/adopt=true", kind, w.NS, foreign.GetName(), strings.ToLower(kind), foreign.GetName(), w.NS)
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(want))
 	w.Expect(w.condition("Applied")()).To(Equal(want))

@@ -209,6 +209,7 @@ func TestStackDeletionOrphansChildren(t *testing.T) {
 	e := newDeletionStory(t)
 	e.createAndWaitIdle(diamondSpec)
 	before := e.ownedObjects(e.watcher.State())
+	uid := e.deployment("shop-web").Labels["apps.holdfast.dev/owner-uid"]
 	calls := e.OperatorRequestsWithin(time.Second, func() {
 		e.deleteStack(client.PropagationPolicy(metav1.DeletePropagationOrphan))
 		e.waitStackGone()
@@ -222,8 +223,9 @@ func TestStackDeletionOrphansChildren(t *testing.T) {
 	calls = e.OperatorRequests(func() {
 		e.create(diamondSpec)
 		e.Eventually(e.condition("Ready"), "60s").Should(Equal("False/NameConflict: Deployment " + e.NS +
-			`/shop-web was created by another AppStack "shop"; delete it, choose another name, or allow adoption: ` +
-			"kubectl annotate deployment shop-web -n " + e.NS + " apps.holdfast.dev/adopt=true"))
+			`/shop-web was created by another AppStack "shop"; delete it, choose another name, or allow adoption of all its objects (checked again within 30 s): ` +
+			"kubectl annotate deployments,statefulsets,jobs,cronjobs,services,configmaps,poddisruptionbudgets,horizontalpodautoscalers,ingresses -n " + e.NS +
+			" -l apps.holdfast.dev/owner-uid=" + uid + " apps.holdfast.dev/adopt=true"))
 	}).Writes().Where((*audit.Event).Accepted)
 	e.Expect(e.countOwnerReferences(e.watcher.State())).To(BeZero())
 	after := e.ownedObjects(e.watcher.State())
