@@ -45,7 +45,7 @@ var crdExpectations = map[string]crdExpectation{
 		},
 	},
 	"AppStack": {
-		shortName: "appstack",
+		shortName: "as",
 		columns:   []string{"Ready", "Reason", "Components", "Age"},
 		wide:      []string{"Message", "Revision"},
 	},

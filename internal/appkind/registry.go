@@ -87,7 +87,7 @@ var Builtin = []*Kind{
 	{
 		GroupVersionKind: appsapi.GroupVersion.WithKind("AppStack"),
 		Keys:             appsapi.DefaultKeys,
-		Aliases:          []string{"appstacks", "appstack"},
+		Aliases:          []string{"appstacks", "appstack", "as"},
 		New:              func() Application { return &appsapi.AppStack{} },
 		NewList:          func() List { return &appsapi.AppStackList{} },
 		Components: erase(func(s *appsapi.AppStack) []desired.ExpandedComponent {

@@ -48,6 +48,7 @@ func TestParseApplicationArgs(t *testing.T) {
 		wantErr    bool
 	}{
 		"name":            {args: []string{"shop"}, name: "shop"},
+		"short KIND NAME": {args: []string{"as", "shop"}, kind: "as", name: "shop"},
 		"KIND NAME":       {args: []string{"appstack", "shop"}, kind: "appstack", name: "shop"},
 		"KIND/NAME":       {args: []string{"AppSvc/web"}, kind: "AppSvc", name: "web"},
 		"KIND.GROUP/NAME": {args: []string{"cloudmanagers.apps.holdfast.dev/cm"}, kind: "cloudmanagers.apps.holdfast.dev", name: "cm"},

@@ -39,6 +39,9 @@ var pullErrorPatterns = []struct {
 		"connection reset", "registryunavailable", "service unavailable", "bad gateway", "gateway timeout"}},
 }
 
+// reasonPullSecretMissing is the event of the kubelet about image pull Secrets that do not exist. It pulls without them.
+const reasonPullSecretMissing = "FailedToRetrieveImagePullSecret"
+
 // classifyPullError classifies an error message. Image names and addresses are not searched: the
 // image "shop/x509:401" is unrelated to certificates or credentials.
 func classifyPullError(text string) pullError {
@@ -69,6 +72,9 @@ func (e *explainer) addPullFailure(c container, w *corev1.ContainerStateWaiting)
 	}
 	cause := c.pullCause(a)
 	cause.Path, cause.Since, cause.Evidence = c.statusPath+".state.waiting", c.unreadySince(), evidence(text)
+	if ev, ok := e.latestEvent(podRef(c.pod), []string{reasonPullSecretMissing}); ok {
+		cause.Evidence = append(cause.Evidence, ev.String())
+	}
 	e.addPodCause(c.pod, cause.Value, cause)
 }
 

@@ -80,7 +80,7 @@ func (e *explainer) checkUnscheduled(pod *corev1.Pod, c *corev1.PodCondition) {
 	o := combineReasons(pod, parseSchedulerMessage(pod, text))
 	e.addPodCause(pod, e.workloadLabel(pod)+" "+o.value, Cause{
 		Code: o.code, Path: `status.conditions[?(@.type=="PodScheduled")]`, Value: o.value, Since: began,
-		Message: o.message, Fix: o.fix, Evidence: evidence(text),
+		Message: o.message, Fix: o.fix, Evidence: append(evidence(text), e.largestNode(o.code)...),
 	})
 }
 
@@ -232,6 +232,19 @@ func insufficientReason(pod *corev1.Pod, name corev1.ResourceName) schedulingRea
 	}
 	o.fix = "Lower spec.resources.requests of the application, or add a node with enough capacity."
 	return o
+}
+
+// largestNode returns the capacity of the largest node as evidence: a request above it never fits.
+func (e *explainer) largestNode(code Code) []string {
+	name, ok := map[Code]corev1.ResourceName{InsufficientCPU: corev1.ResourceCPU, InsufficientMemory: corev1.ResourceMemory}[code]
+	var largest resource.Quantity
+	for _, n := range e.snapshot.Nodes {
+		largest = maxQuantity(largest, n.Status.Allocatable[name])
+	}
+	if !ok || largest.IsZero() {
+		return nil
+	}
+	return []string{fmt.Sprintf("the largest node has %s %s", largest.String(), name)}
 }
 
 // podRequest returns the effective request of a pod, as the scheduler computes it: the maximum that

@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,9 @@ func jobHealth(j *batchv1.Job) Result {
 	}
 	if j.Spec.Suspend != nil && *j.Spec.Suspend {
 		return suspended(suspendedMessage(name, "job", j.Namespace, j.Name))
+	}
+	if started := j.CreationTimestamp; !started.IsZero() { // not the duration, which would change all the time
+		return progressing(name + " has been running since " + started.UTC().Format(time.RFC3339))
 	}
 	return progressing(name + " waits for its pods to complete")
 }

@@ -2,6 +2,7 @@ package health
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
@@ -50,8 +51,12 @@ func TestJobHealth(t *testing.T) {
 		obj  *batchv1.Job
 		want Result
 	}{
-		"new":                      {job(), running},
-		"running":                  {job(func(j *batchv1.Job) { j.Status.Active = 1; j.Spec.Suspend = new(false) }), running},
+		"new":     {job(), running},
+		"running": {job(func(j *batchv1.Job) { j.Status.Active = 1; j.Spec.Suspend = new(false) }), running},
+		"created at a known time": {job(func(j *batchv1.Job) {
+			j.CreationTimestamp = metav1.Date(2026, 1, 2, 4, 4, 5, 0, time.FixedZone("", 3600))
+		}),
+			Result{"Progressing", "Progressing", "Job shop/migrate has been running since 2026-01-02T03:04:05Z"}},
 		"retrying after a failure": {job(func(j *batchv1.Job) { j.Status.Active, j.Status.Failed = 1, 2 }), running},
 		"conditions are not true": {job(withJobCondition("Complete", "False", ""), withJobCondition("Failed", "Unknown", ""),
 			withJobCondition("Suspended", "False", "")), running},

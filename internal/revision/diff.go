@@ -3,6 +3,7 @@ package revision
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,7 +16,7 @@ import (
 type Spec = map[string]any
 
 // SpecChange is a difference between two specs. Before is nil if it was added, After is nil if it
-// was removed.
+// was removed. For a renamed component they are its names, and Path is empty.
 type SpecChange struct {
 	// Component is empty for a change of the application.
 	Component string `json:"component,omitempty"`
@@ -58,13 +59,57 @@ func Diff(before, after Spec) []SpecChange {
 		component, rest := locate(path)
 		return path.Last().Item || component != "" && len(rest) == 0
 	}
-	var out []SpecChange
+	before, out := applyRenames(before, after)
 	// With swapped arguments, so that list items have the order of the later spec.
 	for _, c := range imagesFirst(objdiff.Diff(after, before, isWhole)) {
 		component, path := locate(c.Path)
+		if len(path) == 1 && path[0].Name == "renamedFrom" && isRenamed(out, component) {
+			continue // reported as a rename
+		}
 		out = append(out, SpecChange{Component: component, Path: path, Before: redactAt(path, c.New), After: redactAt(path, c.Old)})
 	}
 	return out
+}
+
+// applyRenames returns a copy of the earlier spec with the components that the later spec renames under their new
+// names, and these renames.
+func applyRenames(before, after Spec) (Spec, []SpecChange) {
+	var renames []SpecChange
+	earlier, _ := before["components"].([]any)
+	later, _ := after["components"].([]any)
+	find := func(components []any, name any) int {
+		return slices.IndexFunc(components, func(c any) bool { return isMap(c) && c.(map[string]any)["name"] == name })
+	}
+	earlier = slices.Clone(earlier)
+	for _, c := range later {
+		component, _ := c.(map[string]any)
+		name, _ := component["name"].(string)
+		previous, _ := component["renamedFrom"].(string)
+		i := find(earlier, previous)
+		if previous == "" || i < 0 || find(later, previous) >= 0 || find(earlier, name) >= 0 {
+			continue
+		}
+		renamed := maps.Clone(earlier[i].(map[string]any))
+		renamed["name"] = name
+		earlier[i] = renamed
+		renames = append(renames, SpecChange{Component: name, Before: previous, After: name})
+	}
+	if renames == nil {
+		return before, nil
+	}
+	before = maps.Clone(before)
+	before["components"] = earlier
+	return before, renames
+}
+
+// isRename reports whether the change is a rename of its component.
+func (c SpecChange) isRename() bool {
+	_, ok := c.Before.(string)
+	return ok && len(c.Path) == 0 && c.After == c.Component
+}
+
+func isRenamed(changes []SpecChange, component string) bool {
+	return slices.ContainsFunc(changes, func(c SpecChange) bool { return c.isRename() && c.Component == component })
 }
 
 // imagesFirst moves the change of an image before the other changes of its parent.
@@ -114,6 +159,8 @@ func (c SpecChange) Describe() string {
 	}
 	before, after := ShortValue(c.Before), ShortValue(c.After)
 	switch {
+	case c.isRename():
+		return "renamed from " + before
 	case c.Before == nil && after != "" && len(c.Path) > 0:
 		return path + "set to " + after
 	case c.Before == nil:

@@ -34,6 +34,16 @@ func TestDiff(t *testing.T) {
 				"web: service.type ClusterIP -> Headless", "web: update.minReadySeconds set to 5",
 			},
 		},
+		"component renamed": {
+			before: `{components: [{name: web, service: {image: x}}, {name: db, stateful: {image: "x:1"}}]}`,
+			after:  `{components: [{name: web, bindings: [{component: store}], service: {image: x}}, {name: store, renamedFrom: db, stateful: {image: "x:2"}}]}`,
+			want:   []string{"store: renamed from db", "web: bindings[store] added", "store: image x:1 -> x:2"},
+		},
+		"renamed before": {
+			before: `{components: [{name: store, renamedFrom: db, service: {image: x}}, {name: b, service: {image: x}}]}`,
+			after:  `{components: [{name: store, service: {image: x}}, {name: c, renamedFrom: other, service: {image: x}}]}`,
+			want:   []string{"store: renamedFrom removed, was db", "c: added", "b: removed"},
+		},
 		"components added and removed": {
 			before: `{components: [{name: a, service: {image: x}}, {name: b, service: {image: x}}]}`,
 			after:  `{components: [{name: c, job: {image: x}}, {name: b, service: {image: x}}]}`,
