@@ -50,6 +50,7 @@ func (s configRef) String() string { return s.kind + " " + s.NamespacedName.Stri
 type versionHashes struct {
 	uid             types.UID
 	resourceVersion string
+	keyID           string // of the HMAC key
 	byKeys          map[string]string
 }
 
@@ -119,8 +120,8 @@ func (c *HashCache) hashOf(ctx context.Context, s configRef, keys string, record
 	isCurrent := func(r desired.RefState) bool {
 		return r.IsCurrent(current)
 	}
-	if i := slices.IndexFunc(recorded, isCurrent); i >= 0 {
-		return &recorded[i], nil
+	if found, err := c.currentRecord(ctx, s.kind, slices.DeleteFunc(slices.Clone(recorded), func(r desired.RefState) bool { return !isCurrent(r) })); found != nil || err != nil {
+		return found, err
 	}
 	// One goroutine reads, and the others that need the same object wait for it.
 	c.readLocks.LockKey(s.String())
@@ -129,6 +130,24 @@ func (c *HashCache) hashOf(ctx context.Context, s configRef, keys string, record
 		return &r, nil
 	}
 	return c.readAndHash(ctx, s, keys, requestedKeys)
+}
+
+// currentRecord returns a record of the current version that was computed with the current HMAC key, or nil. After the
+// loss of the key the object is read again, because a later version could not be compared.
+func (c *HashCache) currentRecord(ctx context.Context, kind string, records []desired.RefState) (*desired.RefState, error) {
+	for i := range records {
+		if records[i].KeyID == "" {
+			return &records[i], nil
+		}
+		keyID, err := c.hmacKey.idFor(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		if records[i].KeyID == keyID {
+			return &records[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // readUncached checks once with the API server whether an object exists that the cache lacks. The cache
@@ -165,7 +184,7 @@ func (c *HashCache) cachedHash(s configRef, keys string) (content desired.RefSta
 	defer c.mu.Unlock()
 	cached := c.hashes[s]
 	hash, ok := cached.byKeys[keys]
-	return desired.RefState{UID: cached.uid, ResourceVersion: cached.resourceVersion, Hash: hash}, ok
+	return desired.RefState{UID: cached.uid, ResourceVersion: cached.resourceVersion, Hash: hash, KeyID: cached.keyID}, ok
 }
 
 // readAndHash reads an object from the API server and discards its content after hashing.
@@ -181,12 +200,16 @@ func (c *HashCache) readAndHash(ctx context.Context, s configRef, keys string, r
 	if err != nil {
 		return nil, err
 	}
-	out := &desired.RefState{UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Hash: desired.HashRefData(data, keys, hmacKey)}
+	keyID, err := c.hmacKey.idFor(ctx, s.kind)
+	if err != nil {
+		return nil, err
+	}
+	out := &desired.RefState{UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Hash: desired.HashRefData(data, keys, hmacKey), KeyID: keyID}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cached := c.hashes[s]
 	if cached.uid != out.UID || cached.resourceVersion != out.ResourceVersion {
-		cached = versionHashes{uid: out.UID, resourceVersion: out.ResourceVersion, byKeys: map[string]string{}}
+		cached = versionHashes{uid: out.UID, resourceVersion: out.ResourceVersion, keyID: keyID, byKeys: map[string]string{}}
 	}
 	for _, k := range requestedKeys {
 		cached.byKeys[k] = desired.HashRefData(data, k, hmacKey)

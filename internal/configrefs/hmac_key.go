@@ -3,6 +3,8 @@ package configrefs
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"sync"
 
@@ -35,6 +37,16 @@ type HMACKey struct {
 // NewHMACKey returns the key that is stored in a namespace. It is read, or created, on first use.
 func NewHMACKey(keys *appsapi.Keys, namespace string, reader client.Reader, writer client.Writer) *HMACKey {
 	return &HMACKey{keys: keys, namespace: namespace, reader: reader, writer: writer}
+}
+
+// idFor returns an identifier of the key for a kind; empty if the kind needs no key. It does not reveal the key.
+func (k *HMACKey) idFor(ctx context.Context, kind string) (string, error) {
+	key, err := k.keyFor(ctx, kind)
+	if err != nil || key == nil {
+		return "", err
+	}
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:4]), nil
 }
 
 // keyFor returns the key for a kind. ConfigMaps need none, because their content is not secret.

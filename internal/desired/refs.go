@@ -32,7 +32,20 @@ const (
 type RefState struct {
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
-	Hash            string    `json:"hash"`
+	// Hash is part of the hash of the pods.
+	Hash string `json:"hash"`
+	// KeyID identifies the HMAC key of a Secret; empty for ConfigMaps and records of earlier versions.
+	KeyID string `json:"key,omitempty"`
+	// Rehash is the hash with the current key if Hash was computed with a key that was lost.
+	Rehash string `json:"rehash,omitempty"`
+}
+
+// content returns the hash that identifies the content.
+func (c RefState) content() string { return cmp.Or(c.Rehash, c.Hash) }
+
+// hasOtherKey reports whether two states were computed with different HMAC keys, so that they cannot be compared.
+func (c RefState) hasOtherKey(other RefState) bool {
+	return c.KeyID != "" && other.KeyID != "" && c.KeyID != other.KeyID
 }
 
 // RefStates are the states of existing objects.
@@ -173,7 +186,8 @@ func RecordedRefs(keys *appsapi.Keys, live metav1.Object) RefStates {
 
 // consumedRefs returns the states to apply a workload with. A deleted object keeps its recorded state: running
 // pods must not be replaced by pods that cannot start. If an object has a new version but the same content,
-// the recorded state is kept, which saves a write.
+// the recorded state is kept, which saves a write. If the HMAC key was lost, the content counts as unchanged: it
+// cannot be compared, and all pods with Secrets would be replaced at once.
 func consumedRefs(keys *appsapi.Keys, refs []Ref, states RefStates, live metav1.Object) []refRecord {
 	previous := RefStates{}
 	if live != nil {
@@ -184,8 +198,10 @@ func consumedRefs(keys *appsapi.Keys, refs []Ref, states RefStates, live metav1.
 		now, exists := states[ref]
 		was, recorded := previous[ref]
 		switch {
-		case recorded && (!exists || now.Hash == was.Hash):
+		case recorded && (!exists || now.content() == was.content()):
 			out = append(out, refRecord{ref, was})
+		case recorded && now.hasOtherKey(was):
+			out = append(out, refRecord{ref, RefState{UID: now.UID, ResourceVersion: now.ResourceVersion, Hash: was.Hash, KeyID: now.KeyID, Rehash: now.content()}})
 		case exists:
 			out = append(out, refRecord{ref, now})
 		}

@@ -173,8 +173,8 @@ func TestConsumedRefs(t *testing.T) {
 		"new":                       {RefStates{ref: refState("new")}, nil, []refRecord{{ref, refState("new")}}},
 		"missing":                   {nil, nil, nil},
 		"changed":                   {RefStates{ref: refState("new")}, live, []refRecord{{ref, refState("new")}}},
-		"new version, same content": {RefStates{ref: refState("old")}, live, []refRecord{{ref, RefState{"uid", "3", "old"}}}},
-		"deleted":                   {nil, live, []refRecord{{ref, RefState{"uid", "3", "old"}}}},
+		"new version, same content": {RefStates{ref: refState("old")}, live, []refRecord{{ref, RefState{UID: "uid", ResourceVersion: "3", Hash: "old"}}}},
+		"deleted":                   {nil, live, []refRecord{{ref, RefState{UID: "uid", ResourceVersion: "3", Hash: "old"}}}},
 		"invalid annotation":        {nil, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"apps.holdfast.dev/config-refs": "{"}}}, nil},
 	}
 	for name, tc := range cases {
