@@ -44,6 +44,8 @@ type Component struct {
 	Children []Child
 	// Endpoints are the addresses of the component, external addresses first.
 	Endpoints []appsapi.Endpoint
+	// DefaultReadinessProbe is set if the readiness probe follows from the ports instead of the spec.
+	DefaultReadinessProbe bool
 	// ProgressDeadlineSeconds is the time without progress after which the component is reported as stalled.
 	ProgressDeadlineSeconds int32
 	// JobSpecHash is the hash of the spec of a job without a schedule.
@@ -161,6 +163,7 @@ func (rc renderContext) buildService(c ExpandedComponent, d *Component) {
 	d.Type, d.ServiceName = appsapi.ComponentService, name
 	d.Workload = ID{Kind: KindDeployment, Name: name}
 	d.WorkloadID = WorkloadID(KindDeployment.Kind, name)
+	d.DefaultReadinessProbe = hasDefaultReadinessProbe(c.Service.ServerSpec)
 	d.InvalidMessage = rc.validate(c, c.Service.ServerSpec)
 	if err := validateExpose(c.Service.Expose); err != nil && d.InvalidMessage == "" {
 		d.InvalidMessage = err.Error()

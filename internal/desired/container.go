@@ -92,6 +92,11 @@ func readinessProbe(c appsapi.ServerSpec) *corev1.Probe {
 	return nil
 }
 
+// hasDefaultReadinessProbe reports whether the readiness probe is not in the spec.
+func hasDefaultReadinessProbe(c appsapi.ServerSpec) bool {
+	return c.Probes.Readiness == nil && readinessProbe(c) != nil
+}
+
 // lifecycle returns a preStop hook that keeps a terminating pod serving.
 func lifecycle(c appsapi.ServerSpec) *corev1.Lifecycle {
 	seconds := preStopSleep(c)

@@ -91,6 +91,21 @@ func TestBuildStack(t *testing.T) {
 	}
 }
 
+func TestDefaultReadinessProbe(t *testing.T) {
+	for spec, want := range map[string]bool{
+		`[{name: web, service: {image: a, ports: [{port: 80}]}}]`:                                                       true,
+		`[{name: web, service: {image: a, ports: [{port: 80, protocol: UDP}]}}]`:                                        false,
+		`[{name: web, service: {image: a, ports: [{port: 80}], probes: {readiness: {tcpSocket: {port: 80}}}}}]`:         false,
+		`[{name: db, stateful: {image: a, ports: [{port: 80}], storage: [{name: data, mountPath: /data, size: 1Gi}]}}]`: true,
+		`[{name: db, database: {version: "11.8", storage: {size: 1Gi}}}]`:                                               false,
+		`[{name: job, job: {image: a}}]`:                                                                                false,
+	} {
+		if got := Build(stack, components(t, spec), ClusterState{})[0].DefaultReadinessProbe; got != want {
+			t.Errorf("%s: default probe %v, want %v", spec, got, want)
+		}
+	}
+}
+
 // TestJobNames: shortened names keep the hash of the spec, and names of CronJobs leave room for the suffix that
 // Kubernetes appends.
 func TestJobNames(t *testing.T) {

@@ -40,6 +40,7 @@ func (rc renderContext) buildStateful(c ExpandedComponent, d *Component) {
 	d.ServiceName, d.ResourceName = d.ResourceName, location.statefulSet
 	d.Workload = ID{Kind: KindStatefulSet, Name: location.statefulSet}
 	d.WorkloadID = WorkloadID(KindStatefulSet.Kind, location.statefulSet)
+	d.DefaultReadinessProbe = hasDefaultReadinessProbe(s.ServerSpec)
 	d.InvalidMessage = rc.validate(c, s.ServerSpec)
 	if err := validateStorage(s); err != nil && d.InvalidMessage == "" {
 		d.InvalidMessage = err.Error()

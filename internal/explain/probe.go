@@ -37,12 +37,17 @@ func (e *explainer) checkReadiness(c container) {
 	if ev, ok := e.latestEvent(podRef(c.pod), []string{reasonUnhealthy}, "Readiness probe"); ok {
 		all = append(all, ev.String())
 	}
+	message, fix := fmt.Sprintf("%s runs but does not pass its readiness probe (%s)", c.title(), target),
+		"Make the application answer the probe, or correct its spec.probes.readiness"
+	if tcp := probe.TCPSocket; tcp != nil {
+		message = fmt.Sprintf("%s runs, but nothing listens on %s, which its readiness probe connects to", c.title(), target)
+		if e.snapshot.DefaultReadinessProbe {
+			fix = fmt.Sprintf("Make the application listen on port %s on all addresses, or correct port and targetPort in spec.ports", tcp.Port.String())
+		}
+	}
 	e.addPodCause(c.pod, e.causeKey(c), Cause{
 		Code: ReadinessFailing, Path: c.specPath + ".readinessProbe", Value: target, Since: c.unreadySince(),
-		Message: fmt.Sprintf("%s runs but does not pass its readiness probe (%s)", c.title(), target),
-		Fix: "Make the application answer the probe, or correct its spec.probes.readiness; the probe results are in the events: " +
-			describePodCommand(c.pod),
-		Evidence: all,
+		Message: message, Fix: fix + "; the probe results are in the events: " + describePodCommand(c.pod), Evidence: all,
 	})
 }
 

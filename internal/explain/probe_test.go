@@ -2,6 +2,7 @@ package explain
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,9 +24,13 @@ func withStartupProbe(p corev1.Probe) podOption {
 
 func probeCases() map[string]podCase {
 	cause := func(what, started string) []Cause {
+		message := "Container app of Pod web-1 runs but does not pass its readiness probe (" + what + ")"
+		if strings.HasPrefix(what, "TCP") {
+			message = "Container app of Pod web-1 runs, but nothing listens on " + what + ", which its readiness probe connects to"
+		}
 		return []Cause{{
 			Code: "ReadinessFailing", Object: testPodRef("web-1"), Path: "spec.containers[0].readinessProbe", Value: what, Since: testNow.Add(-unreadyFor),
-			Message: "Container app of Pod web-1 runs but does not pass its readiness probe (" + what + ")",
+			Message: message,
 			Fix: "Make the application answer the probe, or correct its spec.probes.readiness; the probe results are in the events: kubectl " +
 				"describe pod -n shop web-1",
 			Evidence: []string{"1 of 1 pods", "restarts: 0", "running since " + started},
@@ -42,7 +47,7 @@ func probeCases() map[string]podCase {
 	runningStatus := corev1.ContainerStatus{Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: ago(time.Minute)}}}
 	inSidecar := cause("TCP port 8080", "2026-03-01T11:59:00Z")
 	inSidecar[0].Path = "spec.initContainers[0].readinessProbe"
-	inSidecar[0].Message = "Container proxy of Pod web-1 runs but does not pass its readiness probe (TCP port 8080)"
+	inSidecar[0].Message = "Container proxy of Pod web-1 runs, but nothing listens on TCP port 8080, which its readiness probe connects to"
 	soon := testNow.Add(time.Second)
 	stories := map[string]podCase{
 		"within the default grace period": {onePod(running(29*time.Second), withReadinessProbe(corev1.Probe{ProbeHandler: tcpProbe(8080)})),
@@ -116,5 +121,16 @@ func TestProbeGraceDoesNotOverflow(t *testing.T) {
 	endless := &corev1.Probe{InitialDelaySeconds: math.MaxInt32, PeriodSeconds: math.MaxInt32, FailureThreshold: math.MaxInt32}
 	if got := probeGrace(endless); got < 24*time.Hour {
 		t.Errorf("grace period %s, want years", got)
+	}
+}
+
+// A default probe is not in the spec, so the fix names the ports that it follows from.
+func TestDefaultReadinessProbeNamesThePort(t *testing.T) {
+	unready := pod("web-1", running(podAge), withReadinessProbe(corev1.Probe{ProbeHandler: tcpProbe(80)}))
+	s := Snapshot{Pods: []*corev1.Pod{unready}, SpecPath: "spec.components[web].service", DefaultReadinessProbe: true}
+	const want = "Make the application listen on port 80 on all addresses, or correct port and targetPort in spec.components[web].service.ports; " +
+		"the probe results are in the events: kubectl describe pod -n shop web-1"
+	if causes := Explain(s, testNow).Causes; len(causes) != 1 || causes[0].Fix != want {
+		t.Errorf("got %+v, want the fix %q", causes, want)
 	}
 }

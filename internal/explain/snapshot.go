@@ -59,6 +59,8 @@ type Snapshot struct {
 	CompleteKinds []string
 	// SpecPath is the path of the component's fields in the spec of its application; empty means spec.
 	SpecPath string
+	// DefaultReadinessProbe is set if the readiness probe follows from the ports, so the spec has no probe to correct.
+	DefaultReadinessProbe bool
 	// Unmanaged is set for objects that Holdfast does not manage: fixes name Kubernetes fields
 	// instead of fields of an application.
 	Unmanaged bool

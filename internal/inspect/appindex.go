@@ -78,7 +78,7 @@ func (ix *appIndex) wasRead(kind schema.GroupVersionKind) bool { return ix.compl
 // snapshot returns the snapshot for the diagnosis of a component.
 func (ix *appIndex) snapshot(in Input, c desired.Component) explain.Snapshot {
 	s := ix.shared
-	s.SpecPath, s.MissingRefs = c.SpecPath, in.MissingRefs[c.Name]
+	s.SpecPath, s.DefaultReadinessProbe, s.MissingRefs = c.SpecPath, c.DefaultReadinessProbe, in.MissingRefs[c.Name]
 	for _, child := range c.Children {
 		if obj := ix.children[child.ID]; obj != nil {
 			s.Add(obj)

@@ -21,7 +21,7 @@ import (
 
 // newSnapshot collects the objects that can explain why a component is not ready.
 func newSnapshot(scope *execute.Scope, c desired.Component, pods []*corev1.Pod) explain.Snapshot {
-	s := explain.Snapshot{Keys: scope.Owner.Keys, SpecPath: c.SpecPath, Pods: pods}
+	s := explain.Snapshot{Keys: scope.Owner.Keys, SpecPath: c.SpecPath, DefaultReadinessProbe: c.DefaultReadinessProbe, Pods: pods}
 	for _, child := range c.Children {
 		if obj, ok := scope.Children[child.ID].(runtime.Object); ok {
 			s.Add(obj)

@@ -59,7 +59,7 @@ var clusterCases = slices.Concat(
 	classCases("program", "", map[string]invalidSpec{
 		"container crashes":                  {spec: `{image: "shop/web:crash"}`, reason: "ComponentDegraded", wantMessage: "crashes: it exited with code 3"},
 		"container exceeds its memory limit": {spec: `{image: "shop/web:oom", resources: {limits: {memory: 64Mi}}}`, reason: "ComponentDegraded", wantMessage: "was killed because it used more than its memory limit of 64Mi"},
-		"readiness probe fails":              {spec: `{image: "shop/web:never", ports: [{port: 80, targetPort: 8080}]}`, reason: "ComponentDegraded", wantMessage: "runs but does not pass its readiness probe (TCP port 8080)", grace: 40 * time.Second, graceReason: probeGraceReason},
+		"readiness probe fails":              {spec: `{image: "shop/web:never", ports: [{port: 80, targetPort: 8080}]}`, reason: "ComponentDegraded", wantMessage: "runs, but nothing listens on TCP port 8080", grace: 40 * time.Second, graceReason: probeGraceReason},
 		"readiness probe with a wrong path":  {spec: `{image: "shop/web:never", ports: [{port: 80}], probes: {readiness: {httpGet: {path: /nope, port: 80}}}}`, reason: "ComponentDegraded", wantMessage: "/nope", grace: 40 * time.Second, graceReason: probeGraceReason},
 	}),
 	classCases("program", "AppStack", map[string]invalidSpec{

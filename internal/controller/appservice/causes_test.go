@@ -33,7 +33,7 @@ var brokenImages = map[string]struct{ code, says string }{
 	"oom":     {"OOMKilled", "Container app of Pod %[1]s was killed because it used more than its memory limit of 64Mi"},
 	"config":  {"MissingSecret", `Container app of Pod %[1]s needs Secret "settings", which does not exist in namespace %[2]s`},
 	"big":     {"InsufficientCPU", "No node has enough CPU for Pod %[1]s: it requests 10m CPU"},
-	"never":   {"ReadinessFailing", "Container app of Pod %[1]s runs but does not pass its readiness probe (TCP port 8080)"},
+	"never":   {"ReadinessFailing", "Container app of Pod %[1]s runs, but nothing listens on TCP port 8080, which its readiness probe connects to"},
 }
 
 // TestBrokenImageIsExplained updates to a broken image: the status reports the cause and the pod once, and the old pods
