@@ -158,16 +158,20 @@ func dependencies(c ExpandedComponent) []string {
 	return slices.Compact(out)
 }
 
+// setInvalid adds the errors of the spec to the component.
+func (c *Component) setInvalid(all ...error) {
+	if err := joinErrors(all...); err != nil {
+		c.InvalidMessage = err.Error()
+	}
+}
+
 func (rc renderContext) buildService(c ExpandedComponent, d *Component) {
 	name := d.ResourceName
 	d.Type, d.ServiceName = appsapi.ComponentService, name
 	d.Workload = ID{Kind: KindDeployment, Name: name}
 	d.WorkloadID = WorkloadID(KindDeployment.Kind, name)
 	d.DefaultReadinessProbe = hasDefaultReadinessProbe(c.Service.ServerSpec)
-	d.InvalidMessage = rc.validate(c, c.Service.ServerSpec)
-	if err := validateExpose(c.Service.Expose); err != nil && d.InvalidMessage == "" {
-		d.InvalidMessage = err.Error()
-	}
+	d.setInvalid(rc.validate(c, c.Service.ServerSpec), validateExpose(c.Service.Expose))
 	d.Children = rc.withFiles(c, c.Service.PodSettings, deployment(rc, c, name))
 	if s := c.Service.Update.ProgressDeadlineSeconds; s != 0 {
 		d.ProgressDeadlineSeconds = s
@@ -202,29 +206,27 @@ func (rc renderContext) withFiles(c ExpandedComponent, p appsapi.PodSettings, wo
 }
 
 // validate checks the pod settings that the API server does not check.
-func (rc renderContext) validate(c ExpandedComponent, server appsapi.ServerSpec) string {
+func (rc renderContext) validate(c ExpandedComponent, server appsapi.ServerSpec) error {
 	main := corev1.Container{
 		Env: server.Env, EnvFrom: server.EnvFrom, Resources: server.Resources, Ports: containerPorts(server.Ports),
 		ReadinessProbe: server.Probes.Readiness, LivenessProbe: server.Probes.Liveness, StartupProbe: server.Probes.Startup,
 	}
-	if err := firstError(validateMountPaths(server.PodSettings), validatePods(server.PodSettings), validateKeys("service.annotations", server.Service.Annotations)); err != nil {
-		return err.Error()
-	}
+	err := joinErrors(validateMountPaths(server.PodSettings), validatePods(server.PodSettings), validateKeys("service.annotations", server.Service.Annotations))
 	if server.PodTemplateOverlay == nil {
-		if err := firstError(validateContainer(&main), validateResourceClaims(server.Resources)); err != nil {
-			return err.Error()
-		}
-		return ""
+		return joinErrors(err, validateContainer(&main), validateResourceClaims(server.Resources))
+	}
+	if err != nil {
+		return err // the overlay is validated with the whole pod template
 	}
 	template, err := podTemplate(rc, c, podInputs{container: containerName}, server)
 	if err != nil {
-		return err.Error()
+		return err
 	}
 	if p := template.Spec.RestartPolicy; c.Job == nil && p != nil && *p != corev1.RestartPolicyAlways {
-		return fmt.Sprintf("podTemplateOverlay sets spec.restartPolicy to %s, but the pods of a service require restartPolicy Always; "+
+		return fmt.Errorf("podTemplateOverlay sets spec.restartPolicy to %s, but the pods of a service require restartPolicy Always; "+
 			"remove it, or use a job component", *p)
 	}
-	return ""
+	return nil
 }
 
 // clusterEndpoint returns the address of a port inside the cluster. The scheme follows from the name or number

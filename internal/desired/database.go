@@ -43,9 +43,6 @@ func (rc renderContext) buildDatabase(c ExpandedComponent, d *Component) {
 			"bound components would not find their data. Set database to %s",
 			claim, has, c.Database.Database, has)
 	}
-	if d.InvalidMessage == "" {
-		d.InvalidMessage = invalidSchemaName(c.Database.Database)
-	}
 	for i := range d.Endpoints {
 		_, address, _ := strings.Cut(d.Endpoints[i].URL, "://")
 		d.Endpoints[i].URL = "mysql://" + address
@@ -69,12 +66,12 @@ func (d *Database) ImageVersion(image string) mariadb.Version {
 	return v
 }
 
-// invalidSchemaName returns a message if a name is reserved.
-func invalidSchemaName(name string) string {
-	if !slices.Contains(reservedNames, strings.ToLower(name)) {
-		return ""
+// validateSchemaName returns a message if a name is reserved.
+func validateSchemaName(db *appsapi.DatabaseComponent) error {
+	if db == nil || !slices.Contains(reservedNames, strings.ToLower(db.Database)) {
+		return nil
 	}
-	return fmt.Sprintf("database is %q, but the server already has a schema or an account with this name; use another name", name)
+	return fmt.Errorf("database is %q, but the server already has a schema or an account with this name; use another name", db.Database)
 }
 
 // ResolveBindings returns the components with two values filled in: the schema name of each database,

@@ -134,9 +134,10 @@ func TestSchemaName(t *testing.T) {
 			spec: "database: MySQL", want: "MySQL",
 			invalid: `database is "MySQL", but the server already has a schema or an account with this name; use another name`,
 		},
-		"an invalid spec comes first": {
+		"two errors": {
 			spec: "database: root, scheduling: {tolerations: [{value: b}]}", want: "root",
-			invalid: "scheduling.tolerations[0] has no key; set the key of a taint, or operator Exists to match all taints",
+			invalid: "scheduling.tolerations[0] has no key; set the key of a taint, or operator Exists to match all taints. " +
+				`database is "root", but the server already has a schema or an account with this name; use another name`,
 		},
 		"the volume has another schema": {
 			spec: "database: shop", retained: recorded("orders"), want: "shop",

@@ -30,10 +30,7 @@ const (
 
 func (rc renderContext) buildJob(c ExpandedComponent, d *Component) {
 	d.Type = appsapi.ComponentJob
-	d.InvalidMessage = rc.validate(c, appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings})
-	if err := validateSchedule(c.Job.Schedule); err != nil && d.InvalidMessage == "" {
-		d.InvalidMessage = err.Error()
-	}
+	d.setInvalid(rc.validate(c, appsapi.ServerSpec{ContainerSpec: c.Job.ContainerSpec, PodSettings: c.Job.PodSettings}), validateSchedule(c.Job.Schedule))
 	if s := c.Job.ActiveDeadlineSeconds; s != nil {
 		d.ProgressDeadlineSeconds = *s
 	}

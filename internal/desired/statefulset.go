@@ -41,10 +41,7 @@ func (rc renderContext) buildStateful(c ExpandedComponent, d *Component) {
 	d.Workload = ID{Kind: KindStatefulSet, Name: location.statefulSet}
 	d.WorkloadID = WorkloadID(KindStatefulSet.Kind, location.statefulSet)
 	d.DefaultReadinessProbe = hasDefaultReadinessProbe(s.ServerSpec)
-	d.InvalidMessage = rc.validate(c, s.ServerSpec)
-	if err := validateStorage(s); err != nil && d.InvalidMessage == "" {
-		d.InvalidMessage = err.Error()
-	}
+	d.setInvalid(rc.validate(c, s.ServerSpec), validateStorage(s), validateSchemaName(c.Database))
 	d.Data = &StatefulData{Retained: location.retained, Conflict: location.conflict, StartsEmpty: location.startsEmpty, Storage: s.Storage, Credentials: c.Credentials, Secret: location.statefulSet + authSuffix, Replicas: s.Replicas, OrphanedReplicas: rc.orphanedReplicas[c.Name]}
 	d.Children = append(rc.withFiles(c, s.PodSettings, statefulSet(rc, c, location.statefulSet)), headlessService(rc.Owner, c, location.statefulSet))
 	if n := s.Update.ProgressDeadlineSeconds; n != 0 {

@@ -186,7 +186,8 @@ func TestValidateStorage(t *testing.T) {
 		`storage: [{name: data, mountPath: /data/db, size: 1Gi}], config: {files: [{path: /data, content: a}]}`: `config.files contains /data, ` +
 			`and storage "data" is mounted at /data/db, but /data cannot be both a file and a directory; use another path for one of them`,
 		`storage: [{size: 0}], config: {files: [{path: /a, content: a}, {path: /a/b, content: a}]}`: "config.files contains /a and /a/b, " +
-			"but /a cannot be both a file and a directory; use another path for one of them",
+			"but /a cannot be both a file and a directory; use another path for one of them. " +
+			`storage "" has size 0; the size must be greater than 0, for example 20Gi`,
 		data + `podTemplateOverlay: {spec: {x: false}}`: `podTemplateOverlay is not a valid pod template: unknown field "spec.x"`,
 	} {
 		c := Build(stack, components(t, `[{name: db, stateful: {image: a, `+spec+`}}]`), ClusterState{})[0]

@@ -22,9 +22,10 @@ import (
 
 // validatePods validates the pod settings except for the container.
 func validatePods(p appsapi.PodSettings) error {
+	var all []error
 	for _, v := range p.Volumes {
 		if err := validateVolume(v); err != nil {
-			return fmt.Errorf("volumes[%s] %w", v.Name, err)
+			all = append(all, fmt.Errorf("volumes[%s] %w", v.Name, err))
 		}
 	}
 	size := 0
@@ -32,30 +33,34 @@ func validatePods(p appsapi.PodSettings) error {
 		size += len(f.Content)
 	}
 	if size > maxConfigFilesSize {
-		return fmt.Errorf("config.files has %d bytes in total, but a ConfigMap holds at most %d; "+
-			"move large files into the image or a volume", size, maxConfigFilesSize)
+		all = append(all, fmt.Errorf("config.files has %d bytes in total, but a ConfigMap holds at most %d; "+
+			"move large files into the image or a volume", size, maxConfigFilesSize))
 	}
 	for i, t := range p.Scheduling.Tolerations {
 		if err := validateToleration(t); err != nil {
-			return fmt.Errorf("scheduling.tolerations[%d] %w", i, err)
+			all = append(all, fmt.Errorf("scheduling.tolerations[%d] %w", i, err))
 		}
 	}
 	if n := p.Scheduling.PriorityClassName; n != "" && !isValidName(n) {
-		return fmt.Errorf("scheduling.priorityClassName is %q, which is not a valid name; run kubectl get priorityclass to list the classes", n)
+		all = append(all, fmt.Errorf("scheduling.priorityClassName is %q, which is not a valid name; run kubectl get priorityclass to list the classes", n))
 	}
-	return firstError(
-		validateKeys("podLabels", p.PodLabels), validateKeys("podAnnotations", p.PodAnnotations), validateKeys("scheduling.nodeSelector", p.Scheduling.NodeSelector),
-	)
+	all = append(all, validateKeys("podLabels", p.PodLabels), validateKeys("podAnnotations", p.PodAnnotations),
+		validateKeys("scheduling.nodeSelector", p.Scheduling.NodeSelector))
+	return joinErrors(all...)
 }
 
-// firstError returns the first error: users fix one error at a time.
-func firstError(all ...error) error {
+// joinErrors returns all errors in one line, so that users can fix them together.
+func joinErrors(all ...error) error {
+	var messages []string
 	for _, err := range all {
 		if err != nil {
-			return err
+			messages = append(messages, err.Error())
 		}
 	}
-	return nil
+	if len(messages) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(messages, ". "))
 }
 
 // validateKeys validates the names of labels or annotations. The schema does not check that a prefix is a DNS

@@ -15,28 +15,27 @@ import (
 
 // validateContainer validates a container in the order of its fields.
 func validateContainer(c *corev1.Container) error {
+	var all []error
 	for _, e := range c.Env {
 		if err := validateEnvVar(e); err != nil {
-			return fmt.Errorf("env[%s] %w", e.Name, err)
+			all = append(all, fmt.Errorf("env[%s] %w", e.Name, err))
 		}
 	}
 	for i, e := range c.EnvFrom {
 		if err := validateEnvFrom(e); err != nil {
-			return fmt.Errorf("envFrom[%d] %w", i, err)
+			all = append(all, fmt.Errorf("envFrom[%d] %w", i, err))
 		}
 	}
-	if err := validateResources(c.Resources); err != nil {
-		return err
-	}
+	all = append(all, validateResources(c.Resources))
 	for i, p := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe, c.StartupProbe} {
 		if p == nil {
 			continue
 		}
 		if err := validateProbe(p, c.Ports, i == 0); err != nil {
-			return fmt.Errorf("probes.%s %w", []string{"readiness", "liveness", "startup"}[i], err)
+			all = append(all, fmt.Errorf("probes.%s %w", []string{"readiness", "liveness", "startup"}[i], err))
 		}
 	}
-	return nil
+	return joinErrors(all...)
 }
 
 func validateEnvVar(e corev1.EnvVar) error {

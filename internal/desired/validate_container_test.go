@@ -95,7 +95,8 @@ func TestValidateHostnames(t *testing.T) {
 		`ports: [{port: 80}], expose: {hostnames: [` + label + `.example.com]}`: "",
 		`ports: [{port: 80}], expose: {hostnames: [x` + label + `.example.com]}`: `expose.hostnames contains "x` + label + `.example.com", ` +
 			`which is not a valid DNS name: each part can have at most 63 characters`,
-		`env: [{name: ""}], expose: {hostnames: [x` + label + `.example.com]}`: `env[] has no name; set the name of the variable`,
+		`env: [{name: ""}], expose: {hostnames: [x` + label + `.example.com]}`: `env[] has no name; set the name of the variable. ` +
+			`expose.hostnames contains "x` + label + `.example.com", which is not a valid DNS name: each part can have at most 63 characters`,
 	})
 }
 

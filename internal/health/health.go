@@ -233,6 +233,16 @@ func staticHealth(o metav1.Object, obj runtime.Object) Result {
 	return healthy(describe(obj) + " is set up")
 }
 
+// Missing is the health of a child that does not exist.
+func Missing(kind, name string) Result {
+	return progressing(fmt.Sprintf("%s %s does not exist", kind, name))
+}
+
+// NotCreated is the health of a component without children because the spec of the application is invalid.
+func NotCreated() Result {
+	return Result{Status: Progressing, Reason: appsapi.ReasonInvalidSpec, Message: "Not created: the spec is invalid"}
+}
+
 func healthy(message string) Result {
 	return Result{Status: Healthy, Reason: appsapi.ReasonReconciled, Message: message}
 }

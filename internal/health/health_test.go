@@ -365,3 +365,12 @@ func TestAffectsPods(t *testing.T) {
 		t.Error("got false for other kinds, want true")
 	}
 }
+
+func TestChildrenThatDoNotExist(t *testing.T) {
+	if got := Missing("Service", "web"); got != (Result{"Progressing", "Progressing", "Service web does not exist"}) {
+		t.Errorf("a missing child: %v", got)
+	}
+	if got := NotCreated(); got != (Result{"Progressing", "InvalidSpec", "Not created: the spec is invalid"}) {
+		t.Errorf("with an invalid spec: %v", got)
+	}
+}

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/health"
 )
 
-// evaluateComponent evaluates one component.
-func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component) Component {
+// evaluateComponent evaluates one component. failures are the failed writes of children.
+func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component, failures []explain.Cause) Component {
 	var diagnosis explain.Diagnosis
 	if v.Deleting { // only stuck pods matter during deletion
 		diagnosis = index.stuckPods(in, c)
@@ -27,10 +27,11 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component)
 		Name: c.Name, Type: c.Type, Suspended: c.Suspended, DependsOn: c.DependsOn, Workload: c.Workload,
 		Causes: explain.PreserveSince(diagnosis.Causes, in.Status.Causes),
 	}
+	verdict, failed := index.childrenVerdict(in, c, v.Reason == appsapi.ReasonInvalidSpec, failures)
+	result.Causes = append(failed, result.Causes...)
 	result.Tree = index.buildTree(in, c)
 	annotateCauses(result.Tree, result.Causes)
 	result.Ready, result.Desired = replicaCounts(index.children[c.Workload])
-	verdict := index.childrenVerdict(in, c)
 	if c.Type == appsapi.ComponentDatabase && !v.Deleting {
 		reported := reportedDatabaseHealth(in, c)
 		verdict = health.Worst(verdict, reported)
@@ -42,6 +43,8 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component)
 	switch top := result.topError(); {
 	case top != nil:
 		result.Health, result.Message = health.Degraded, top.Message
+	case verdict.Reason == appsapi.ReasonInvalidSpec:
+		result.Health = Waiting
 	case c.Suspended && result.Health == health.Healthy:
 		result.Health, result.Message = health.Suspended, "Suspended: drift is not corrected and updates are not applied"
 	case c.Suspended && !v.Deleting:
@@ -65,11 +68,17 @@ func reportedDatabaseHealth(in Input, c desired.Component) health.Result {
 	return health.Result{Status: health.Healthy}
 }
 
-// childrenVerdict returns the health of the worst child.
-func (ix *appIndex) childrenVerdict(in Input, c desired.Component) health.Result {
+// childrenVerdict returns the health of the worst child, and the failed writes of children that do not
+// exist. An invalid spec is not applied: its new children are ignored.
+func (ix *appIndex) childrenVerdict(in Input, c desired.Component, invalidSpec bool, failures []explain.Cause) (health.Result, []explain.Cause) {
 	deleting := in.App.GetDeletionTimestamp() != nil
+	if invalidSpec && !deleting && ix.children[c.Workload] == nil && ix.wasRead(c.Workload.Kind) {
+		return health.NotCreated(), nil
+	}
 	var verdicts []health.Result
+	var failed []explain.Cause
 	for _, child := range c.Children {
+		failure := failureOf(in, child.ID, failures)
 		switch obj := ix.children[child.ID]; {
 		case obj != nil:
 			verdicts = append(verdicts, health.Evaluate(obj))
@@ -78,13 +87,22 @@ func (ix *appIndex) childrenVerdict(in Input, c desired.Component) health.Result
 				verdicts = append(verdicts, health.Result{Status: health.Unknown,
 					Message: fmt.Sprintf("%s %s was not checked", child.Kind.Kind, child.Name)})
 			}
-		case !deleting:
-			verdicts = append(verdicts, health.Result{Status: health.Progressing, Message: fmt.Sprintf("%s %s does not exist", child.Kind.Kind, child.Name)})
+		case deleting, invalidSpec:
+		case failure != nil:
+			failed = append(failed, *failure)
+			verdicts = append(verdicts, health.Result{Status: health.Degraded, Message: failure.Message})
+		default:
+			verdicts = append(verdicts, health.Missing(child.Kind.Kind, child.Name))
 		}
 	}
-	if !deleting {
-		return health.Worst(verdicts...)
+	if deleting {
+		return ix.deletionVerdict(in, c, verdicts), nil
 	}
+	return health.Worst(verdicts...), failed
+}
+
+// deletionVerdict returns the health of a component that is being deleted.
+func (ix *appIndex) deletionVerdict(in Input, c desired.Component, verdicts []health.Result) health.Result {
 	pods := ix.pods(in, c)
 	switch last := health.LastTerminating(pods); {
 	case last != nil:

@@ -32,13 +32,12 @@ func (v *View) readCondition(in Input) {
 }
 
 // evaluateHealth evaluates the application as a whole and adds causes that only the operator knows.
-func (v *View) evaluateHealth(in Input) {
+func (v *View) evaluateHealth(in Input, unobserved bool) {
 	verdicts := make([]health.Result, 0, len(v.Components))
 	for _, c := range v.Components {
 		verdicts = append(verdicts, health.Result{Status: rollupHealth(c.Health)})
 	}
 	v.Health = health.Worst(verdicts...).Status
-	unobserved := v.addUnobserved(in)
 	switch {
 	case v.Deleting:
 		v.Health = health.Progressing
@@ -81,10 +80,7 @@ func (v *View) addReportedCauses(in Input) {
 			continue
 		}
 		v.Health = health.Degraded
-		v.Causes = append(v.Causes, explain.Cause{
-			Code: code, Object: explain.ObjectRef{Kind: c.Object.Kind, Namespace: v.Namespace, Name: c.Object.Name},
-			Since: c.Since.Time, Message: c.Message,
-		})
+		v.Causes = append(v.Causes, v.reportedCause(c))
 	}
 }
 
@@ -104,9 +100,14 @@ var (
 	explainedReasons = []string{appsapi.ReasonComponentDegraded, appsapi.ReasonRolloutTimedOut, appsapi.ReasonApplyFailed}
 )
 
-// addReasonCause adds the reason of the condition as a cause if no cause explains it, for example a name
-// conflict, conflicting data or an invalid spec.
+// addReasonCause adds the reason of the condition as a cause if no cause explains it, for example
+// conflicting data or an invalid spec.
 func (v *View) addReasonCause(in Input) {
+	if slices.ContainsFunc(v.Components, func(c Component) bool {
+		return slices.ContainsFunc(c.Causes, func(x explain.Cause) bool { return string(x.Code) == v.Reason })
+	}) {
+		return
+	}
 	broken := len(v.Causes) > 0 || slices.ContainsFunc(v.Components, func(c Component) bool { return c.topError() != nil })
 	if v.Reason == "" || slices.Contains(transientReasons, v.Reason) || broken && slices.Contains(explainedReasons, v.Reason) {
 		return

@@ -90,7 +90,7 @@ func TestApplicationHealth(t *testing.T) {
 				s.Remove("Service", "shop-web")
 				addReportedCause(s, "QuotaExceeded", "Service", "shop-web", quota)
 			},
-			want:      []string{"not ready, Degraded", migrateHealthy, dbHealthy, "web Progressing 2/2: Service shop-web does not exist", "QuotaExceeded Service/shop-web: " + quota},
+			want:      []string{"not ready, Degraded", migrateHealthy, dbHealthy, "web Degraded 2/2: " + quota, "QuotaExceeded Service/shop-web: " + quota},
 			condition: "ApplyFailed: " + quota,
 		},
 		"same code for two objects is two causes": {

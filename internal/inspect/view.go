@@ -94,16 +94,21 @@ func Evaluate(in Input) View {
 	v := View{Kind: in.Kind, Namespace: in.App.GetNamespace(), Name: in.App.GetName(), Health: health.Unknown}
 	v.Deleting = in.App.GetDeletionTimestamp() != nil
 	index := newAppIndex(in)
-	for _, c := range in.Components {
-		v.Components = append(v.Components, v.evaluateComponent(in, index, c))
-	}
 	v.readCondition(in)
+	unobserved := v.addUnobserved(in)
+	var failures []explain.Cause
+	if !v.Ready && !v.Deleting && !unobserved {
+		failures = v.failedWrites(in)
+	}
+	for _, c := range in.Components {
+		v.Components = append(v.Components, v.evaluateComponent(in, index, c, failures))
+	}
 	if !v.Deleting { // nothing waits for dependencies during deletion
 		v.addReportedProgress(in)
 		v.addComponentReasons(in)
 		v.resolveWaits(in, index)
 	}
-	v.evaluateHealth(in)
+	v.evaluateHealth(in, unobserved)
 	for _, c := range v.Components {
 		v.Causes = append(v.Causes, c.Causes...)
 	}

@@ -227,6 +227,7 @@ components:
 - {name: front, service: {image: "shop/web:1"}}
 - {name: web, service: {image: "shop/web:1"}}`)
 	s.SetReadyCondition("False", "NameConflict", "StatefulSet demo/cm-db belongs to CloudManager cm")
+	s.SetComponentStatus("front", "Degraded", "NameConflict", "Deployment demo/cm-front belongs to CloudManager cm")
 	s.Run("web")
 	s.Objects = append(s.Objects, other.Objects...)
 	if got, want := s.Component("db").WorkloadID, other.Component("db").WorkloadID; got != want {
@@ -234,8 +235,9 @@ components:
 	}
 	v := inspect.Evaluate(s.Input())
 	want := []string{"not ready, Degraded",
-		"db Progressing 0/0: StatefulSet cm-db does not exist", "front Progressing 0/0: Deployment cm-front does not exist", "web Healthy 1/1",
-		"NameConflict AppStack/cm: StatefulSet demo/cm-db belongs to CloudManager cm"}
+		"db Degraded 0/0: StatefulSet demo/cm-db belongs to CloudManager cm", "front Degraded 0/0: Deployment demo/cm-front belongs to CloudManager cm",
+		"web Healthy 1/1", "NameConflict StatefulSet/cm-db: StatefulSet demo/cm-db belongs to CloudManager cm",
+		"NameConflict Deployment/cm-front: Deployment demo/cm-front belongs to CloudManager cm"}
 	if diff := cmp.Diff(want, formatView(v)); diff != "" {
 		t.Errorf("view (-want +got):\n%s", diff)
 	}

@@ -97,17 +97,25 @@ func (v *componentState) countReplicas(workload runtime.Object) {
 	}
 }
 
-// childrenHealth returns the worst health of the children.
+// childrenHealth returns the worst health of the children. An invalid spec is not applied: its new
+// children are ignored, so that components that run keep their health.
 func childrenHealth(c desired.Component, scope *execute.Scope) health.Result {
+	if scope.SpecErr != nil && scope.Children[c.Workload] == nil {
+		return health.NotCreated()
+	}
 	verdicts := make([]health.Result, 0, len(c.Children))
 	for _, child := range c.Children {
 		obj, ok := scope.Children[child.ID]
-		if !ok {
-			verdicts = append(verdicts, health.Result{Status: health.Progressing, Reason: appsapi.ReasonProgressing,
-				Message: fmt.Sprintf("%s %s does not exist", child.Kind.Kind, child.Name)})
-			continue
+		failure, rank := childFailureSummary(scope.Owner.Namespace, child.ID, scope.ChildErrs[child.ID])
+		switch {
+		case ok:
+			verdicts = append(verdicts, health.EvaluateAtGeneration(obj, scope.DesiredGenerations[child.ID]))
+		case scope.SpecErr != nil:
+		case rank > 1: // the failed write explains why the child does not exist
+			verdicts = append(verdicts, health.Result{Status: health.Degraded, Reason: failure.reason, Message: failure.message})
+		default:
+			verdicts = append(verdicts, health.Missing(child.Kind.Kind, child.Name))
 		}
-		verdicts = append(verdicts, health.EvaluateAtGeneration(obj, scope.DesiredGenerations[child.ID]))
 	}
 	return health.Worst(verdicts...)
 }
@@ -141,6 +149,8 @@ func (v *componentState) fillStatus(statesByName map[string]*componentState) {
 		s.Health, s.Reason, s.Message = string(health.Degraded), appsapi.ReasonComponentDegraded, v.causes[0].Message+v.startingSuffix
 	case v.contention != "":
 		s.Health, s.Reason, s.Message = string(health.Progressing), appsapi.ReasonProgressing, v.contention
+	case v.health.Reason == appsapi.ReasonInvalidSpec:
+		s.Health = "Waiting"
 	case v.step.IsWaiting():
 		s.Health, s.Reason, s.Message = "Waiting", appsapi.ReasonWaitingForDependency, v.waitingMessage(statesByName)
 		// The field is set only while the component waits. Otherwise an upgrade of the operator would

@@ -35,8 +35,9 @@ func markHealthUnknown(s *appsapi.StackStatus) {
 	}
 }
 
-// fillStackStatus sets the fields that only kinds with several components have.
-func fillStackStatus(s *appsapi.StackStatus, components []ComponentStatus, h revision.Plan) {
+// fillStackStatus sets the fields that only kinds with several components have. Without a history, the
+// revisions stay: an invalid spec is not stored, and the previous revision keeps running.
+func fillStackStatus(s *appsapi.StackStatus, components []ComponentStatus, h *revision.Plan) {
 	healthy := 0
 	s.Components = nil
 	for _, c := range components {
@@ -49,7 +50,9 @@ func fillStackStatus(s *appsapi.StackStatus, components []ComponentStatus, h rev
 		})
 	}
 	s.ComponentsReady = fmt.Sprintf("%d/%d", healthy, len(components))
-	s.CurrentRevision, s.HealthyRevision = revisionNumber(h.Current), revisionNumber(h.Healthy)
+	if h != nil {
+		s.CurrentRevision, s.HealthyRevision = revisionNumber(h.Current), revisionNumber(h.Healthy)
+	}
 }
 
 // revisionNumber returns "" for nil: a rollback to a deleted revision is not possible.

@@ -198,6 +198,46 @@ func TestMissingChildrenAreNotHealthy(t *testing.T) {
 	}
 }
 
+// An invalid spec is not applied: running components keep their health, and new ones are not created.
+func TestInvalidSpecKeepsHealthOfRunningComponents(t *testing.T) {
+	for name, tc := range map[string]struct {
+		children rollout.Observed
+		want     ComponentStatus
+	}{
+		"running, with a new Service": {rollout.Observed{deploymentID: newTestDeployment(2)}, ComponentStatus{Health: "Healthy", Reason: "Reconciled"}},
+		"new":                         {rollout.Observed{}, ComponentStatus{Health: "Waiting", Reason: "InvalidSpec", Message: "Not created: the spec is invalid"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scope := newTestScope(tc.children)
+			scope.SpecErr = &rollout.InvalidSpec{Message: "two components are called web"}
+			v := assessComponent(webComponent(false), scope, explain.Diagnosis{}, nil)
+			v.fillStatus(nil)
+			if got := (ComponentStatus{Health: v.status.Health, Reason: v.status.Reason, Message: v.status.Message}); !cmp.Equal(got, tc.want) {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// The failed write explains why a child does not exist.
+func TestNameConflictIsTheStateOfItsComponent(t *testing.T) {
+	scope := newTestScope(rollout.Observed{serviceID: &corev1.Service{}})
+	conflict := ownership.NewNameConflict(testOwner, deploymentID, "exists and is not managed by Holdfast")
+	scope.ChildErrs[deploymentID] = conflict
+	v := assessComponent(webComponent(false), scope, explain.Diagnosis{}, nil)
+	if v.health.Status != "Degraded" || v.health.Reason != "NameConflict" || v.health.Message != conflict.Error() {
+		t.Errorf("got %v", v.health)
+	}
+}
+
+func TestInvalidSpecKeepsRevisions(t *testing.T) {
+	s := &appsapi.StackStatus{CurrentRevision: "3", HealthyRevision: "2"}
+	fillStackStatus(s, nil, nil)
+	if s.CurrentRevision != "3" || s.HealthyRevision != "2" {
+		t.Errorf("revisions %q and %q, want 3 and 2", s.CurrentRevision, s.HealthyRevision)
+	}
+}
+
 func TestComponentStatus(t *testing.T) {
 	c := webComponent(false)
 	seen := rollout.Observed{deploymentID: newTestDeployment(1), serviceID: &corev1.Service{}}

@@ -94,7 +94,11 @@ func (r *Reconciler) nextStatus(scope *execute.Scope, after *appsapi.Application
 		statuses[i] = states[i].status
 	}
 	if stack != nil {
-		fillStackStatus(stack.StackStatus(), statuses, scope.History)
+		history := &scope.History
+		if scope.SpecErr != nil {
+			history = nil
+		}
+		fillStackStatus(stack.StackStatus(), statuses, history)
 		stack.StackStatus().Retained = retainedStatus(scope.Owner.Keys, scope.UnusedRetained)
 		setBinding(stack.StackStatus(), scope.Components, statuses)
 	}

@@ -14,41 +14,58 @@ type InvalidSpec struct{ Message string }
 func (e *InvalidSpec) Error() string { return e.Message }
 
 // Validate rejects unknown dependencies, dependency cycles, bindings to components without ports,
-// components that would share a child, and components whose pods would be invalid.
+// components that would share a child, and components whose pods would be invalid. The error names
+// all problems, so that users can fix them together.
 func Validate(components []desired.Component) error {
+	problems := invalidComponents(components)
 	known := map[string]*desired.Component{}
-	children := map[desired.ID]string{}
 	for i := range components {
-		c := &components[i]
-		known[c.Name] = c
-		if c.InvalidMessage != "" {
-			return &InvalidSpec{componentPrefix(c, components) + c.InvalidMessage}
-		}
-		for _, child := range c.Children {
-			if other, taken := children[child.ID]; taken {
-				return &InvalidSpec{fmt.Sprintf("Components %q and %q would both create %s %s; set a different resourceName on one of them",
-					other, c.Name, child.Kind.Kind, child.Name)}
-			}
-			children[child.ID] = c.Name
-		}
+		known[components[i].Name] = &components[i]
 	}
 	for _, c := range components {
 		for _, dep := range c.DependsOn {
 			if known[dep] == nil {
-				return &InvalidSpec{fmt.Sprintf(
-					"Component %q depends on %q, which does not exist; correct the name, or add the component", c.Name, dep)}
+				problems = append(problems, fmt.Sprintf(
+					"Component %q depends on %q, which does not exist; correct the name, or add the component", c.Name, dep))
 			}
 		}
 		for _, target := range c.BoundTo {
-			if len(known[target].Endpoints) == 0 {
-				return &InvalidSpec{fmt.Sprintf("Component %q is bound to %q, which has no ports; add a port to it, or remove the binding", c.Name, target)}
+			if known[target] != nil && len(known[target].Endpoints) == 0 {
+				problems = append(problems, fmt.Sprintf("Component %q is bound to %q, which has no ports; add a port to it, or remove the binding", c.Name, target))
 			}
 		}
 	}
 	if cycle := findCycle(components); cycle != nil {
-		return &InvalidSpec{fmt.Sprintf("Components have a dependency cycle: %s; remove one of these dependencies", strings.Join(cycle, " -> "))}
+		problems = append(problems, fmt.Sprintf("Components have a dependency cycle: %s; remove one of these dependencies", strings.Join(cycle, " -> ")))
 	}
-	return nil
+	if len(problems) == 0 {
+		return nil
+	}
+	return &InvalidSpec{strings.Join(problems, ". ")}
+}
+
+// invalidComponents returns the problems of single components, and one problem for each two components
+// that would share children.
+func invalidComponents(components []desired.Component) []string {
+	var problems []string
+	children := map[desired.ID]string{}
+	sharing := map[[2]string]bool{}
+	for i := range components {
+		c := &components[i]
+		if c.InvalidMessage != "" {
+			problems = append(problems, componentPrefix(c, components)+c.InvalidMessage)
+		}
+		for _, child := range c.Children {
+			other, taken := children[child.ID]
+			if pair := [2]string{other, c.Name}; taken && !sharing[pair] {
+				sharing[pair] = true
+				problems = append(problems, fmt.Sprintf("Components %q and %q would both create %s %s; set a different resourceName on one of them",
+					other, c.Name, child.Kind.Kind, child.Name))
+			}
+			children[child.ID] = c.Name
+		}
+	}
+	return problems
 }
 
 // componentPrefix returns a prefix that names the component; empty if the application has only one

@@ -65,6 +65,18 @@ func TestValidate(t *testing.T) {
 			want: `Component "report": schedule "99 3 * * *" has "99" as the minute, which must be from 0 to 59; ` +
 				`correct it, for example "0 3 * * *" for every day at 03:00`,
 		},
+		"all problems at once": {
+			spec: stack(service("web", "1", dependsOn("db")), job("report", "1", atMinute99), service("a", "1", dependsOn("b"), boundTo("none")), service("b", "1", dependsOn("a"))),
+			want: `Component "report": schedule "99 3 * * *" has "99" as the minute, which must be from 0 to 59; ` +
+				`correct it, for example "0 3 * * *" for every day at 03:00. ` +
+				`Component "web" depends on "db", which does not exist; correct the name, or add the component. ` +
+				`Component "a" depends on "none", which does not exist; correct the name, or add the component. ` +
+				"Components have a dependency cycle: a -> b -> a; remove one of these dependencies",
+		},
+		"two components with the same children": {
+			spec: stack(service("web", "1", withPort, withResourceName("front")), service("front", "1", withPort, withResourceName("front"))),
+			want: `Components "web" and "front" would both create Deployment front; set a different resourceName on one of them`,
+		},
 		"two components with the same child": {
 			spec: stack(service("web", "1", withResourceName("front")), service("front", "1", withResourceName("front"))),
 			want: `Components "web" and "front" would both create Deployment front; set a different resourceName on one of them`,

@@ -24,7 +24,7 @@ import (
 var verbs = map[string]func(*cli.Env) *cobra.Command{"list": list.Command, "status": status.Command, "why": why.Command, "tree": tree.Command}
 
 // exitCodes are the exit codes of the commands for one application, by fixture.
-var exitCodes = map[string]int{"healthy": 0, "service": 0, "broken-db": 2, "crash": 2, "rejected": 2, "restart": 2, "finished": 2, "two": 2, "suspended": 0, "held": 0, "rotating": 0, "deleting": 2, "stopping": 2, "unseen": 2, "forbidden": 2, "no-port": 2}
+var exitCodes = map[string]int{"healthy": 0, "service": 0, "broken-db": 2, "crash": 2, "rejected": 2, "restart": 2, "finished": 2, "two": 2, "suspended": 0, "held": 0, "rotating": 0, "deleting": 2, "stopping": 2, "unseen": 2, "forbidden": 2, "no-port": 2, "invalid": 2, "conflict": 2}
 
 const narrowWidth = 60
 
