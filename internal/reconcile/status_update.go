@@ -25,6 +25,7 @@ import (
 func (r *Reconciler) updateStatus(ctx context.Context, scope *execute.Scope) error {
 	app, now, before := scope.App, r.Clock.Now(), scope.App.ApplicationStatus()
 	var states []componentState
+	var allPods []*corev1.Pod
 	for _, c := range scope.Components {
 		var pods []*corev1.Pod
 		if scope.ObserveErr == nil {
@@ -36,7 +37,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, scope *execute.Scope) err
 		}
 		v := assessComponent(c, scope, diagnosis, before.Causes)
 		scope.RequeueNoLaterThan(v.requeueAt)
-		states = append(states, v)
+		states, allPods = append(states, v), append(allPods, pods...)
 	}
 	after := computeStatus(before, app.GetGeneration(), states, scope, now)
 	scope.RequeueNoLaterThan(stallsAt(after, progressDeadline(states), now))
@@ -48,7 +49,12 @@ func (r *Reconciler) updateStatus(ctx context.Context, scope *execute.Scope) err
 	if scope.Transient && before.ObservedGeneration == app.GetGeneration() && scope.IsNoop() {
 		return nil
 	}
-	return r.writeStatusAndEvents(ctx, scope, r.nextStatus(scope, after, states), before, after)
+	next, settleAt := r.nextStatus(scope, after, states), countsSettleAt(allPods)
+	settled := !now.Before(settleAt)
+	if !settled && !shouldWriteStatus(app, next, false) && shouldWriteStatus(app, next, true) {
+		scope.RequeueNoLaterThan(settleAt)
+	}
+	return r.writeStatusAndEvents(ctx, scope, next, before, after, settled)
 }
 
 // updateDeletionStatus reports which objects block a deletion.
@@ -68,7 +74,7 @@ func (r *Reconciler) updateDeletionStatus(ctx context.Context, scope *execute.Sc
 	scope.RequeueNoLaterThan(stallsAt(after, deletionDeadline, now))
 	next := deepCopy(scope.App)
 	*next.ApplicationStatus() = *after
-	return r.writeStatusAndEvents(ctx, scope, next, before, after)
+	return r.writeStatusAndEvents(ctx, scope, next, before, after, false)
 }
 
 func deepCopy(app execute.Application) execute.Application {
@@ -109,11 +115,11 @@ func (r *Reconciler) nextStatus(scope *execute.Scope, after *appsapi.Application
 }
 
 // writeStatusAndEvents writes the status if it changed enough, and then the events.
-func (r *Reconciler) writeStatusAndEvents(ctx context.Context, scope *execute.Scope, next execute.Application, before, after *appsapi.ApplicationStatus) error {
+func (r *Reconciler) writeStatusAndEvents(ctx context.Context, scope *execute.Scope, next execute.Application, before, after *appsapi.ApplicationStatus, settled bool) error {
 	if r.kind.SummarizeConditions != nil {
 		r.kind.SummarizeConditions(next)
 	}
-	if shouldWriteStatus(scope.App, next) {
+	if shouldWriteStatus(scope.App, next, settled) {
 		if err := r.writeStatus(ctx, scope.App, next); err != nil {
 			return err
 		}
