@@ -60,3 +60,13 @@ func ForStatus(causes []Cause) []appsapi.Cause {
 	}
 	return out
 }
+
+// Warning returns the message of the first notice that needs an action although everything is ready; empty
+// if there is none.
+func Warning(causes []Cause) string {
+	i := slices.IndexFunc(causes, func(c Cause) bool { return c.Code == AutoscalerMetricsMissing })
+	if i < 0 {
+		return ""
+	}
+	return causes[i].Message
+}

@@ -147,3 +147,14 @@ func TestStatusIsStable(t *testing.T) {
 		})
 	}
 }
+
+func TestWarning(t *testing.T) {
+	notice := newTestCause(ScaledToZero, "web", "scaled to zero", time.Hour)
+	warning := newTestCause(AutoscalerMetricsMissing, "web", "does not scale", time.Hour)
+	if got := Warning([]Cause{notice, warning}); got != "does not scale" {
+		t.Errorf("got %q", got)
+	}
+	if got := Warning([]Cause{notice}); got != "" {
+		t.Errorf("got %q for a cause that needs no action", got)
+	}
+}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -276,6 +277,9 @@ func (e *explainer) checkRolloutDeadline(d *appsv1.Deployment) {
 	})
 }
 
+// missingRequestPattern matches the message of an autoscaler about pods without a request.
+var missingRequestPattern = regexp.MustCompile(`missing request for (cpu|memory)\b`)
+
 // checkAutoscaler reports a HorizontalPodAutoscaler that cannot read its metrics.
 func (e *explainer) checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 	for _, c := range a.Status.Conditions {
@@ -285,11 +289,14 @@ func (e *explainer) checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
 			continue
 		}
 		o := newObjectRef("HorizontalPodAutoscaler", a)
+		message, fix := "cannot read its metrics", "Check that metrics-server is running: kubectl top pods"
+		if found := missingRequestPattern.FindStringSubmatch(plaintext.Line(c.Message, maxText)); found != nil {
+			message = fmt.Sprintf("cannot compute the utilization of its pods, which have no %s request", found[1])
+			fix = fmt.Sprintf("Set spec.resources.requests.%s of the application.", found[1])
+		}
 		e.addCause(o, a.Name, Cause{
 			Code: AutoscalerMetricsMissing, Path: fmt.Sprintf("status.conditions[?(@.type==%q)]", c.Type), Value: plaintext.Line(c.Reason, maxEvidence/4), Since: c.LastTransitionTime.Time,
-			Message:  fmt.Sprintf("%s cannot read its metrics, so it does not scale", o),
-			Fix:      "Check that metrics-server is running: kubectl top pods",
-			Evidence: evidence(c.Message),
+			Message: fmt.Sprintf("%s %s, so it does not scale", o, message), Fix: fix, Evidence: evidence(c.Message),
 		})
 		return
 	}

@@ -27,7 +27,7 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component,
 		Name: c.Name, Type: c.Type, Suspended: c.Suspended, DependsOn: c.DependsOn, Workload: c.Workload,
 		Causes: explain.PreserveSince(diagnosis.Causes, in.Status.Causes),
 	}
-	verdict, failed := index.childrenVerdict(in, c, v.Reason == appsapi.ReasonInvalidSpec, failures)
+	verdict, failed := index.childrenVerdict(in, c, v.notCreated(in), failures)
 	result.Causes = append(failed, result.Causes...)
 	result.Tree = index.buildTree(in, c)
 	annotateCauses(result.Tree, result.Causes)
@@ -50,7 +50,7 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component,
 	case c.Suspended && !v.Deleting:
 		result.Message += "; suspended, so drift is not corrected"
 	case result.Health == health.Healthy && verdict.Reason != appsapi.ReasonRotating: // a rotation may wait for a client
-		result.Message = ""
+		result.Message = explain.Warning(result.Causes)
 	}
 	return result
 }
@@ -69,11 +69,11 @@ func reportedDatabaseHealth(in Input, c desired.Component) health.Result {
 }
 
 // childrenVerdict returns the health of the worst child, and the failed writes of children that do not
-// exist. An invalid spec is not applied: its new children are ignored.
-func (ix *appIndex) childrenVerdict(in Input, c desired.Component, invalidSpec bool, failures []explain.Cause) (health.Result, []explain.Cause) {
+// exist. If notCreated is set, the operator did not apply the spec: its new children are ignored.
+func (ix *appIndex) childrenVerdict(in Input, c desired.Component, notCreated *health.Result, failures []explain.Cause) (health.Result, []explain.Cause) {
 	deleting := in.App.GetDeletionTimestamp() != nil
-	if invalidSpec && !deleting && ix.children[c.Workload] == nil && ix.wasRead(c.Workload.Kind) {
-		return health.NotCreated(), nil
+	if notCreated != nil && !deleting && ix.children[c.Workload] == nil && ix.wasRead(c.Workload.Kind) {
+		return *notCreated, nil
 	}
 	var verdicts []health.Result
 	var failed []explain.Cause
@@ -87,7 +87,7 @@ func (ix *appIndex) childrenVerdict(in Input, c desired.Component, invalidSpec b
 				verdicts = append(verdicts, health.Result{Status: health.Unknown,
 					Message: fmt.Sprintf("%s %s was not checked", child.Kind.Kind, child.Name)})
 			}
-		case deleting, invalidSpec:
+		case deleting, notCreated != nil:
 		case failure != nil:
 			failed = append(failed, *failure)
 			verdicts = append(verdicts, health.Result{Status: health.Degraded, Message: failure.Message})

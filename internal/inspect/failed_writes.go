@@ -8,7 +8,25 @@ import (
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
+	"github.com/holdfast-dev/holdfast/internal/health"
 )
+
+// notCreated returns the health of components without children if the operator did not apply the spec: the
+// spec is invalid, or no operator has observed the application.
+func (v *View) notCreated(in Input) *health.Result {
+	switch {
+	case v.Reason == appsapi.ReasonInvalidSpec:
+		return new(health.NotCreated())
+	case neverObserved(in):
+		return &health.Result{Status: health.Progressing, Reason: appsapi.ReasonProgressing, Message: "Not created: no operator has observed it"}
+	}
+	return nil
+}
+
+// neverObserved reports whether the application has no status.
+func neverObserved(in Input) bool {
+	return in.Status.ObservedGeneration == 0 && len(in.Status.Conditions) == 0
+}
 
 // failedWrites returns the failed writes of children that the operator reports: rejections and name
 // conflicts. They explain why a child does not exist.

@@ -65,6 +65,10 @@ func (v *View) addUnobserved(in Input) bool {
 	}
 	c.Message = fmt.Sprintf("The operator has not observed the latest change of %s", o)
 	c.Fix = "Check that the operator is running: kubectl holdfast doctor"
+	if neverObserved(in) {
+		c.Message = fmt.Sprintf("No operator manages %s: none is running, or none watches namespace %s", o, o.Namespace)
+		c.Fix = fmt.Sprintf("Check the operator and its namespaces: kubectl holdfast doctor -n %s", o.Namespace)
+	}
 	v.Causes = append(v.Causes, c)
 	return true
 }

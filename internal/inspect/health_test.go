@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -156,8 +157,8 @@ func TestApplicationHealth(t *testing.T) {
 				s.Objects = nil
 				*s.App.ApplicationStatus() = appsapi.ApplicationStatus{}
 			},
-			want: []string{"not ready, Progressing", "migrate Progressing 0/0: Job " + jobName() + " does not exist",
-				"db Progressing 0/0: StatefulSet shop-db does not exist", "web Progressing 0/0: Deployment shop-web does not exist", unobserved},
+			want: []string{"not ready, Progressing", "migrate Progressing 0/0: " + notObserved, "db Progressing 0/0: " + notObserved, "web Progressing 0/0: " + notObserved,
+				"SpecNotObserved AppStack/shop: No operator manages AppStack shop: none is running, or none watches namespace demo"},
 			condition: ": The operator has not observed it yet",
 		},
 		"change not observed": {
@@ -271,5 +272,24 @@ func TestObjectOrderDoesNotMatter(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, formatView(inspect.Evaluate(in))); diff != "" {
 		t.Errorf("view (-in order +reversed):\n%s", diff)
+	}
+}
+
+const notObserved = "Not created: no operator has observed it"
+
+// A service that does not scale is ready, but needs an action.
+func TestAutoscalerWithoutMetricsIsAWarning(t *testing.T) {
+	s := fixtures.New("appservice", "site", `{image: "nginx:1", ports: [{port: 80}], autoscaling: {maxReplicas: 3, targetCPUUtilization: 50}}`)
+	s.RunAll()
+	fixtures.Get[*autoscalingv2.HorizontalPodAutoscaler](s, "site").Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{{
+		Type: autoscalingv2.ScalingActive, Status: corev1.ConditionFalse, Reason: "FailedGetResourceMetric", LastTransitionTime: fixtures.Ago(2 * time.Minute),
+		Message: "the HPA was unable to compute the replica count: failed to get cpu utilization: missing request for cpu in container app of Pod site-1"}}
+	const message = "HorizontalPodAutoscaler site cannot compute the utilization of its pods, which have no cpu request, so it does not scale"
+	v := inspect.Evaluate(s.Input())
+	if diff := cmp.Diff([]string{"ready, Healthy", "site Healthy 1/1: " + message, "AutoscalerMetricsMissing HorizontalPodAutoscaler/site: " + message}, formatView(v)); diff != "" {
+		t.Errorf("view (-want +got):\n%s", diff)
+	}
+	if want := "Set spec.resources.requests.cpu of the application."; v.Causes[0].Fix != want {
+		t.Errorf("fix %q, want %q", v.Causes[0].Fix, want)
 	}
 }

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,9 @@ type componentState struct {
 	status    ComponentStatus
 	health    health.Result
 	causes    []explain.Cause
-	step      rollout.Step
+	// warning is the message of a healthy component that needs an action.
+	warning string
+	step    rollout.Step
 	// startingSuffix is appended to the message of a cause. It explains why a database server does not
 	// accept logins yet.
 	startingSuffix string
@@ -37,9 +40,11 @@ type componentState struct {
 
 // assessComponent derives the state of a component from its children and their diagnosis.
 func assessComponent(c desired.Component, scope *execute.Scope, diagnosis explain.Diagnosis, previousCauses []appsapi.Cause) componentState {
+	// Causes that are only informational stay out of the status.
+	errorCauses := slices.DeleteFunc(slices.Clone(diagnosis.Causes), func(c explain.Cause) bool { return c.Severity != explain.Error })
 	v := componentState{
 		component: c, step: scope.Step(c.Name), requeueAt: diagnosis.RecheckAt,
-		causes: explain.PreserveSince(diagnosis.Causes, previousCauses),
+		causes: explain.PreserveSince(errorCauses, previousCauses), warning: explain.Warning(diagnosis.Causes),
 		status: ComponentStatus{
 			Name: c.Name, Type: c.Type, ResourceName: c.Workload.Name, Selector: c.Selector(scope.Owner.Keys), Endpoints: c.Endpoints,
 		},
@@ -159,7 +164,7 @@ func (v *componentState) fillStatus(statesByName map[string]*componentState) {
 	case v.component.Suspended:
 		s.Reason = appsapi.ReasonSuspended
 	case v.health.Status == health.Healthy && v.health.Reason != appsapi.ReasonRotating: // a rotation may wait for a client for a long time
-		s.Message = ""
+		s.Message = v.warning
 	}
 }
 

@@ -39,7 +39,6 @@ func newSnapshot(scope *execute.Scope, c desired.Component, pods []*corev1.Pod) 
 }
 
 // diagnose explains why a component is not ready, using the events of one object if they help.
-// Causes that are only informational stay out of the status.
 func (r *Reconciler) diagnose(ctx context.Context, app client.Object, s explain.Snapshot, now time.Time) explain.Diagnosis {
 	a := explain.Explain(s, now)
 	if len(a.EventsNeeded) > 0 {
@@ -52,7 +51,6 @@ func (r *Reconciler) diagnose(ctx context.Context, app client.Object, s explain.
 			a.RecheckAt = next
 		}
 	}
-	a.Causes = slices.DeleteFunc(a.Causes, func(c explain.Cause) bool { return c.Severity != explain.Error })
 	return a
 }
 

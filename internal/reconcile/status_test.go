@@ -230,6 +230,17 @@ func TestNameConflictIsTheStateOfItsComponent(t *testing.T) {
 	}
 }
 
+// A notice is no cause of the status; one that needs an action is the message of its component.
+func TestWarningOfHealthyComponent(t *testing.T) {
+	scope := newTestScope(rollout.Observed{deploymentID: newTestDeployment(2), serviceID: &corev1.Service{}})
+	notices := []explain.Cause{{Code: explain.AutoscalerMetricsMissing, Severity: explain.Notice, Message: "it does not scale"}}
+	v := assessComponent(webComponent(false), scope, explain.Diagnosis{Causes: notices}, nil)
+	v.fillStatus(nil)
+	if v.status.Health != "Healthy" || v.status.Message != "it does not scale" || len(v.causes) > 0 {
+		t.Errorf("got %+v with causes %v", v.status, v.causes)
+	}
+}
+
 func TestInvalidSpecKeepsRevisions(t *testing.T) {
 	s := &appsapi.StackStatus{CurrentRevision: "3", HealthyRevision: "2"}
 	fillStackStatus(s, nil, nil)

@@ -165,6 +165,7 @@ func (e *checker) runAll(ctx context.Context) error {
 	e.checkCRDs(ctx)
 	e.checkDiscoveredKinds(ctx)
 	e.checkOperator(ctx)
+	e.checkNamespace()
 	e.checkLeader(ctx)
 	e.checkCenter(ctx)
 	e.checkPolicies(ctx)

@@ -106,3 +106,22 @@ func TestPrintReport(t *testing.T) {
 		t.Error("a check that could not be completed counts as a problem")
 	}
 }
+
+func TestNamespaceIsManaged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		watched []string
+		want    []Check
+	}{
+		"all namespaces":   {nil, nil},
+		"this namespace":   {[]string{"blog", "shop"}, []Check{{Name: "namespace shop", Result: OK, Message: "managed by the operator"}}},
+		"other namespaces": {[]string{"a", "b"}, []Check{{Name: "namespace shop", Result: Problem, Message: "the operator manages only namespaces a, b: applications in namespace shop are not reconciled", Fix: "add the namespace to --namespaces of the operator, or use another one with -n"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := checker{callerNamespace: "shop", operatorInfo: operatorInfo{namespaces: tc.watched}}
+			e.checkNamespace()
+			if diff := cmp.Diff(tc.want, e.checks); diff != "" {
+				t.Errorf("checks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -170,6 +170,21 @@ func (e *checker) checkOperator(ctx context.Context) {
 	}
 }
 
+// checkNamespace checks that the operator watches the current namespace.
+func (e *checker) checkNamespace() {
+	watched := e.operatorInfo.namespaces
+	if len(watched) == 0 {
+		return
+	}
+	check := "namespace " + e.callerNamespace
+	if slices.Contains(watched, e.callerNamespace) {
+		e.add(check, OK, "managed by the operator", "")
+		return
+	}
+	e.add(check, Problem, fmt.Sprintf("the operator manages only namespaces %s: applications in namespace %s are not reconciled",
+		strings.Join(watched, ", "), e.callerNamespace), "add the namespace to --namespaces of the operator, or use another one with -n")
+}
+
 // parseOperatorInfo reads the configuration of the operator from its Deployment.
 func parseOperatorInfo(d *appsv1.Deployment) operatorInfo {
 	f := operatorInfo{serviceAccount: d.Spec.Template.Spec.ServiceAccountName, version: cli.DeploymentVersion(d), leaseNamespace: d.Namespace}
