@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"fmt"
+
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/mariadb"
 )
@@ -19,6 +21,8 @@ type ExpandedComponent struct {
 	// BindingSecrets are the names of binding Secrets by bound component. The names depend on existing data:
 	// see ResolveBindings.
 	BindingSecrets map[string]string
+	// InvalidType is a message if the component has no type or several types.
+	InvalidType string `json:"-"`
 }
 
 // Credential is a credential with values derived from its component.
@@ -41,12 +45,27 @@ func ExpandComponents(components []appsapi.Component, passwords ...PlainPassword
 	out := make([]ExpandedComponent, len(components))
 	for i, c := range components {
 		out[i].Component = c
+		out[i].InvalidType = validateType(c)
 		if c.Database != nil {
 			out[i].expandDatabase()
 		}
 		out[i].expandCredentials(passwords)
 	}
 	return out
+}
+
+// validateType returns a message unless a component has one type. The API server checks the built-in kinds.
+func validateType(c appsapi.Component) string {
+	types := 0
+	for _, set := range []bool{c.Service != nil, c.Stateful != nil, c.Job != nil, c.Database != nil} {
+		if set {
+			types++
+		}
+	}
+	if types == 1 {
+		return ""
+	}
+	return fmt.Sprintf("Component %q has %d types; set exactly one of service, stateful, job and database", c.Name, types)
 }
 
 // SetSpecPaths adds the path of each component in the spec of its application.

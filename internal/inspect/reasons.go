@@ -22,6 +22,9 @@ func (v *View) addComponentReasons(in Input) {
 		if c == nil || s.Health != string(health.Degraded) || s.Reason == "" || slices.Contains(transientReasons, s.Reason) || slices.Contains(explainedReasons, s.Reason) {
 			continue
 		}
+		if c.hasCode(explain.Code(s.Reason)) {
+			continue // found in the failed writes of its children
+		}
 		message := strings.TrimPrefix(s.Message, fmt.Sprintf("Component %q: ", s.Name))
 		if c.topError() == nil {
 			c.Health, c.Message = health.Degraded, message

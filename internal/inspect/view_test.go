@@ -131,7 +131,7 @@ var componentCases = map[string]struct {
 			fixtures.Get[*batchv1.Job](s, jobName()).Status = batchv1.JobStatus{Active: 1}
 			s.Pods("migrate")[0].Status.Phase = corev1.PodRunning
 		},
-		want: []string{"ready, Progressing", "migrate Progressing 0/1: Job demo/" + jobName() + " waits for its pods to complete", dbHealthy,
+		want: []string{"ready, Progressing", "migrate Progressing 0/1: Job demo/" + jobName() + " has been running since 2026-03-01T01:00:00Z", dbHealthy,
 			webHealthy},
 	},
 	"pods of an earlier Job of the same name": {
@@ -141,7 +141,7 @@ var componentCases = map[string]struct {
 			p.OwnerReferences[0].UID = "earlier"
 			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
 		},
-		want: []string{"ready, Progressing", "migrate Progressing 0/1: Job demo/" + jobName() + " waits for its pods to complete", dbHealthy,
+		want: []string{"ready, Progressing", "migrate Progressing 0/1: Job demo/" + jobName() + " has been running since 2026-03-01T01:00:00Z", dbHealthy,
 			webHealthy},
 	},
 	"suspended": {

@@ -36,7 +36,7 @@ func markHealthUnknown(s *appsapi.StackStatus) {
 }
 
 // fillStackStatus sets the fields that only kinds with several components have. Without a history, the
-// revisions stay: an invalid spec is not stored, and the previous revision keeps running.
+// revisions stay: the spec was not applied, and the previous revision keeps running.
 func fillStackStatus(s *appsapi.StackStatus, components []ComponentStatus, h *revision.Plan) {
 	healthy := 0
 	s.Components = nil

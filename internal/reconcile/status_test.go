@@ -241,11 +241,27 @@ func TestWarningOfHealthyComponent(t *testing.T) {
 	}
 }
 
-func TestInvalidSpecKeepsRevisions(t *testing.T) {
-	s := &appsapi.StackStatus{CurrentRevision: "3", HealthyRevision: "2"}
-	fillStackStatus(s, nil, nil)
-	if s.CurrentRevision != "3" || s.HealthyRevision != "2" {
-		t.Errorf("revisions %q and %q, want 3 and 2", s.CurrentRevision, s.HealthyRevision)
+// A spec that is not applied, because it is invalid or everything is suspended, has no revision.
+func TestCurrentRevisionIsTheAppliedOne(t *testing.T) {
+	for name, tc := range map[string]struct {
+		steps []rollout.Step
+		want  string
+	}{
+		"applied":     {[]rollout.Step{{Component: "web"}}, "2"},
+		"not applied": {nil, "3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := &appsapi.AppStack{}
+			app.Status.CurrentRevision = "3"
+			scope := newTestScope(rollout.Observed{deploymentID: newTestDeployment(2), serviceID: &corev1.Service{}})
+			scope.App, scope.Plan.Steps = app, tc.steps
+			scope.History.Current = &appsv1.ControllerRevision{Revision: 2}
+			state := assessComponent(webComponent(true), scope, explain.Diagnosis{}, nil)
+			next := (&Reconciler{}).nextStatus(scope, &appsapi.ApplicationStatus{}, []componentState{state}).(*appsapi.AppStack)
+			if next.Status.CurrentRevision != tc.want || next.Status.ComponentsReady != "1/1" {
+				t.Errorf("revision %q with %s components, want %q", next.Status.CurrentRevision, next.Status.ComponentsReady, tc.want)
+			}
+		})
 	}
 }
 

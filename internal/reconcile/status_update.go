@@ -93,6 +93,9 @@ func (r *Reconciler) nextStatus(scope *execute.Scope, after *appsapi.Application
 		}
 		return next
 	}
+	if len(states) == 0 { // the components of an invalid spec are unknown
+		return next
+	}
 	statesByName := statesByComponent(states)
 	statuses := make([]ComponentStatus, len(states))
 	for i := range states {
@@ -101,7 +104,7 @@ func (r *Reconciler) nextStatus(scope *execute.Scope, after *appsapi.Application
 	}
 	if stack != nil {
 		history := &scope.History
-		if scope.SpecErr != nil {
+		if len(scope.Plan.Steps) == 0 { // the spec was not applied: it is invalid, or everything is suspended
 			history = nil
 		}
 		fillStackStatus(stack.StackStatus(), statuses, history)

@@ -9,12 +9,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-dev/holdfast/internal/cli"
 	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/plaintext"
 )
 
 // ReadRules reads health rules from a file. An empty name returns no rules.
@@ -68,8 +70,29 @@ func Object(ctx context.Context, env *cli.Env, args []string, rules *health.Rule
 	if err != nil {
 		return Result{}, err
 	}
-	return newSingleObject(c, obj, rules).evaluate(ctx, now)
+	l, err := newSingleObject(c, obj, rules).evaluate(ctx, now)
+	l.addReadyMessage(obj)
+	return l, err
 }
+
+// addReadyMessage shows the message of the condition Ready, which usually names the problem.
+func (l *Result) addReadyMessage(obj *unstructured.Unstructured) {
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, item := range conditions {
+		c, _ := item.(map[string]any)
+		message, _ := c["message"].(string)
+		if c["type"] != "Ready" || c["status"] == "True" || message == "" || l.Ready {
+			continue
+		}
+		l.Message = plaintext.Line(message, maxReadyMessage)
+		for i := range l.Causes {
+			l.Causes[i].Evidence = append(l.Causes[i].Evidence, l.Message)
+		}
+	}
+}
+
+// maxReadyMessage limits the message of another operator.
+const maxReadyMessage = 1024
 
 // restMapping finds a resource by its plural, singular or short name or by its kind, with or without the
 // group.

@@ -3,13 +3,16 @@ package execute
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/holdfast-dev/holdfast/internal/childkind"
 	"github.com/holdfast-dev/holdfast/internal/desired"
@@ -18,7 +21,11 @@ import (
 
 // observe reads the children of an application, its data, and the objects that its pods refer to.
 func (e *Executor) observe(ctx context.Context, s *Scope) error {
-	specs := e.Kind.Components(s.App)
+	specs, err := e.components(ctx, s.App)
+	if err != nil {
+		s.SpecErr = err
+		return nil
+	}
 	s.Components = desired.Build(s.Owner, specs, desired.ClusterState{}) // the status of a failed reconcile needs the components, too
 	if !e.declaresTypes(s) {
 		return nil
@@ -70,6 +77,32 @@ func (e *Executor) observe(ctx context.Context, s *Scope) error {
 		return err
 	}
 	return e.loadRevisions(ctx, s)
+}
+
+// components returns the expanded components of an application. A kind of another operator can return
+// components that cannot work, or panic: the error names the component instead of repeating the panic.
+func (e *Executor) components(ctx context.Context, app Application) (specs []desired.ExpandedComponent, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.FromContext(ctx).Error(nil, "Panic in the mapping of the spec to components", "panic", p, "stack", string(debug.Stack()))
+			err = &rollout.InvalidSpec{Message: fmt.Sprintf(
+				"The operator of %s cannot map the spec to components: %v; correct the spec, or report the log of the operator", e.Kind.GVK.Kind, p)}
+		}
+	}()
+	specs = e.Kind.Components(app)
+	if len(specs) == 0 {
+		return nil, &rollout.InvalidSpec{Message: fmt.Sprintf("The spec of %s %s has no components; add one", e.Kind.GVK.Kind, app.GetName())}
+	}
+	var problems []string
+	for _, c := range specs {
+		if c.InvalidType != "" {
+			problems = append(problems, c.InvalidType)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, &rollout.InvalidSpec{Message: strings.Join(problems, ". ")}
+	}
+	return specs, nil
 }
 
 // countPodsWithoutStatefulSet counts the pods of stateful components that have no StatefulSet.
