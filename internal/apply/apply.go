@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/fieldmanager"
+	"github.com/holdfast-dev/holdfast/internal/objdiff"
 	"github.com/holdfast-dev/holdfast/internal/ownership"
 	"github.com/holdfast-dev/holdfast/internal/servercert"
 )
@@ -36,6 +37,7 @@ const (
 	Updated   Action = "Updated"  // to a new configuration
 	Repaired  Action = "Repaired" // drift from the same configuration was corrected
 	Adopted   Action = "Adopted"
+	Recreated Action = "Recreated" // after another client deleted it
 )
 
 // Result is the result of an apply.
@@ -43,6 +45,12 @@ type Result struct {
 	// Object is the current object.
 	Object client.Object
 	Action Action
+	// Fields are the differences of an existing object before and after the write.
+	Fields []objdiff.FieldChange
+	// Refs are the ConfigMaps and Secrets whose content has changed since the previous write.
+	Refs []desired.Ref
+	// DriftManagers are the field managers that caused the repaired drift, if known.
+	DriftManagers []string
 	// RequeueAfter is set if a repair is delayed because the object was repaired too often.
 	RequeueAfter time.Duration
 	// ContentionStarted is set once, when repairs start to be delayed.
@@ -151,8 +159,11 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	if err := a.childCache.pendingRejection(k, owner.UID, config.Fingerprint(), nil, a.clock.Now()); err != nil {
 		return Result{}, err
 	}
-	recreating := a.childCache.wasOwned(k, owner.UID)
+	recreating, action := a.childCache.wasOwned(k, owner.UID), Created
 	if recreating {
+		if !a.childCache.wasRemoved(k, owner.UID) {
+			action = Recreated
+		}
 		if wait, contentionStarted := a.childCache.allowRepair(k, owner.UID, a.clock.Now()); wait > 0 {
 			return Result{RequeueAfter: wait, ContentionStarted: contentionStarted}, nil
 		}
@@ -173,7 +184,7 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	applied, err := a.patch(ctx, owner, child.ID, config, "", createOnly)
 	a.childCache.recordWriteResult(k, owner.UID, fingerprint, nil, err, a.clock.Now(), a.MaxBackoff)
 	if err == nil {
-		return Result{Object: applied, Action: Created}, nil
+		return Result{Object: applied, Action: action}, nil
 	}
 	if !apierrors.IsConflict(err) {
 		return Result{}, err
@@ -252,51 +263,7 @@ func (a *Applier) update(ctx context.Context, owner desired.Owner, child desired
 			return Result{Object: current}, err
 		}
 	}
-	fingerprint := config.Fingerprint()
-	applied, takenOver, err := a.applyAtVersion(ctx, owner, child.ID, config, current)
-	a.childCache.recordWriteResult(k, owner.UID, fingerprint, current, err, a.clock.Now(), a.MaxBackoff)
-	result := Result{Object: current, TakenOver: takenOver}
-	if apierrors.IsConflict(err) || uidMismatch(err) {
-		return result, staleError(owner, child.ID)
-	}
-	if err != nil {
-		return result, err
-	}
-	result.Object, result.Action = applied, action
-	return result, nil
-}
-
-// applyAtVersion applies a configuration if the object still has the observed version.
-func (a *Applier) applyAtVersion(ctx context.Context, owner desired.Owner, id desired.ID, config *desired.Config, current client.Object) (
-	applied client.Object, takenOver []fieldmanager.ForeignField, err error) {
-	version, takenOver, err := a.resolveUnionConflicts(ctx, owner, id, config, current)
-	if err != nil {
-		return nil, nil, err
-	}
-	if config.HoldsPodTemplate() {
-		live, err := a.getUnchanged(ctx, owner, id, current.GetUID(), version)
-		if err != nil {
-			return nil, takenOver, err
-		}
-		if err := config.SendLivePodTemplate(live); err != nil {
-			return nil, takenOver, err
-		}
-	}
-	applied, err = a.patch(ctx, owner, id, config, current.GetUID(), version)
-	return applied, takenOver, err
-}
-
-// getUnchanged reads a child with its managedFields, which the cache does not contain. It returns
-// ErrStale if the child has changed.
-func (a *Applier) getUnchanged(ctx context.Context, owner desired.Owner, id desired.ID, uid types.UID, version string) (client.Object, error) {
-	live, err := a.get(ctx, a.apiReader, owner.Namespace, id)
-	if err != nil {
-		return nil, err
-	}
-	if live == nil || live.GetUID() != uid || live.GetResourceVersion() != version {
-		return nil, staleError(owner, id)
-	}
-	return live, nil
+	return a.write(ctx, owner, child.ID, config, current, action)
 }
 
 // isUpToDate reports whether a child matches its configuration, without a request: from the cache

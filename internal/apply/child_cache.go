@@ -70,6 +70,11 @@ type entry struct {
 	fieldConflict *fieldConflict // the last conflict, see knownFieldConflict
 
 	createOutcomeUnknown bool // the response to the creation was lost, so the child may exist
+
+	removed bool // we deleted the child, so that its next creation corrects no drift
+
+	driftManagers   []string // of drift that was observed and is not repaired yet
+	driftObservedAt time.Time
 }
 
 // divergence is how a response differs from the configuration, see fieldmanager.Compare.
@@ -131,7 +136,7 @@ func (cc *childCache) recordApplied(k key, owner types.UID, config *desired.Conf
 	defer cc.mu.Unlock()
 	e := cc.entry(k, owner)
 	e.storeMatch(config, applied, applyDivergence)
-	e.latest, e.latestAt, e.nameConflict = applied, now, nil
+	e.latest, e.latestAt, e.nameConflict, e.removed = applied, now, nil, false
 }
 
 // recordWritten records the response to a create or patch request that is not an apply.
@@ -303,6 +308,20 @@ func (cc *childCache) mayExist(k key, owner types.UID) bool {
 	defer cc.mu.Unlock()
 	e := cc.entry(k, owner)
 	return e.uid != "" || e.createOutcomeUnknown
+}
+
+// wasRemoved reports whether the last known version of this child was deleted by us.
+func (cc *childCache) wasRemoved(k key, owner types.UID) bool {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	return cc.entry(k, owner).removed
+}
+
+// markRemoved records that we delete a child.
+func (cc *childCache) markRemoved(k key, owner types.UID) {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	cc.entry(k, owner).removed = true
 }
 
 // dropDeleted drops the recorded response for an object that the cache shows as deleted.

@@ -35,7 +35,9 @@ func (a *Applier) Remove(ctx context.Context, owner desired.Owner, id desired.ID
 	case err != nil:
 		return false, fmt.Errorf("delete %s %s/%s: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
 	}
-	a.childCache.dropDeleted(key{id, owner.Namespace}, owner.UID, uid)
+	k := key{id, owner.Namespace}
+	a.childCache.markRemoved(k, owner.UID)
+	a.childCache.dropDeleted(k, owner.UID, uid)
 	return true, nil
 }
 
@@ -66,6 +68,7 @@ func (a *Applier) OrphanPods(ctx context.Context, owner desired.Owner, id desire
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("delete %s %s/%s without its pods: %w", id.Kind.Kind, owner.Namespace, id.Name, err)
 	}
+	a.childCache.markRemoved(key{id, owner.Namespace}, owner.UID)
 	return nil
 }
 

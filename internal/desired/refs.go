@@ -160,10 +160,14 @@ func (k keysByObject) toRefs() []Ref {
 		}
 		refs = append(refs, ref)
 	}
+	sortRefs(refs)
+	return refs
+}
+
+func sortRefs(refs []Ref) {
 	slices.SortFunc(refs, func(a, b Ref) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
-	return refs
 }
 
 // refRecord is an entry of the annotation Keys.ConfigRefs.
@@ -181,6 +185,20 @@ func RecordedRefs(keys *appsapi.Keys, live metav1.Object) RefStates {
 	for _, r := range records {
 		out[r.Ref] = r.RefState
 	}
+	return out
+}
+
+// ChangedRefs returns the objects with other content in the later version of a workload than in the earlier
+// one.
+func ChangedRefs(keys *appsapi.Keys, before, after metav1.Object) []Ref {
+	was := RecordedRefs(keys, before)
+	var out []Ref
+	for ref, state := range RecordedRefs(keys, after) {
+		if was[ref].Hash != state.Hash {
+			out = append(out, ref)
+		}
+	}
+	sortRefs(out)
 	return out
 }
 

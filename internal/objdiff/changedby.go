@@ -2,10 +2,14 @@ package objdiff
 
 import (
 	"bytes"
+	"fmt"
+	"iter"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // Manager is a field manager as recorded by the API server.
@@ -96,9 +100,34 @@ func ownedFields(e *metav1.ManagedFieldsEntry) *fieldpath.Set {
 	return set
 }
 
+// OwnersOf returns the managers that own changed fields. For each field these are the managers that own it
+// most specifically; a removed field has no owner.
+func OwnersOf(entries []metav1.ManagedFieldsEntry, changes []FieldChange) []Manager {
+	sets, owns := make([]*fieldpath.Set, len(entries)), make([]bool, len(entries))
+	for i := range entries {
+		sets[i] = ownedFields(&entries[i])
+	}
+	for _, f := range changes {
+		depths, deepest := make([]int, len(sets)), 1
+		for i, set := range sets {
+			depths[i] = matchDepth(set, f.Path)
+			deepest = max(deepest, depths[i])
+		}
+		for i, depth := range depths {
+			owns[i] = owns[i] || depth == deepest
+		}
+	}
+	var out []Manager
+	for i := range entries {
+		if owns[i] {
+			out = append(out, managerOf(&entries[i]))
+		}
+	}
+	return out
+}
+
 // ownershipDepth returns the depth of the deepest changed field that an entry owns; 0 if none. The owner
-// of only a parent map may have created the map and nothing else. Items of lists have different names in
-// managedFields, so that only the path up to the first list is compared.
+// of only a parent map may have created the map and nothing else.
 func ownershipDepth(e *metav1.ManagedFieldsEntry, changes []FieldChange) int {
 	set, deepest := ownedFields(e), 0
 	for _, f := range changes {
@@ -109,16 +138,16 @@ func ownershipDepth(e *metav1.ManagedFieldsEntry, changes []FieldChange) int {
 	return deepest
 }
 
-// matchDepth returns the number of steps of a path that a set contains.
+// matchDepth returns the number of steps of a path that a set contains; 0 if the set ends at another path.
 func matchDepth(set *fieldpath.Set, at Path) int {
 	for i, s := range at {
-		if s.Item {
-			return i
+		element, ok := elementOf(set, s)
+		if !ok {
+			return i // items of a list that has no merge keys
 		}
-		name := fieldpath.PathElement{FieldName: &s.Name}
-		below := set.WithPrefix(name)
+		below := set.WithPrefix(element)
 		if below.Empty() {
-			if set.Members.Has(name) {
+			if set.Members.Has(element) {
 				return i + 1
 			}
 			return 0
@@ -126,4 +155,33 @@ func matchDepth(set *fieldpath.Set, at Path) int {
 		set = below
 	}
 	return len(at)
+}
+
+// elementOf returns the element of a set that a step of a path names. It is false for an item if no
+// item of the set has merge keys.
+func elementOf(set *fieldpath.Set, s Step) (fieldpath.PathElement, bool) {
+	if !s.Item {
+		return fieldpath.PathElement{FieldName: &s.Name}, true
+	}
+	keyed := false
+	for _, elements := range []iter.Seq[fieldpath.PathElement]{set.Children.All(), set.Members.All()} {
+		for e := range elements {
+			if e.Key == nil {
+				continue
+			}
+			if keyed = true; keyText(*e.Key) == s.Name {
+				return e, true
+			}
+		}
+	}
+	return fieldpath.PathElement{FieldName: &s.Name}, keyed
+}
+
+// keyText returns merge keys as printed in paths, for example 80/TCP.
+func keyText(keys value.FieldList) string {
+	parts := make([]string, len(keys))
+	for i, k := range keys {
+		parts[i] = fmt.Sprint(k.Value.Unstructured())
+	}
+	return strings.Join(parts, "/")
 }

@@ -78,3 +78,36 @@ func TestChangedBy(t *testing.T) {
 		})
 	}
 }
+
+func TestOwnersOf(t *testing.T) {
+	const managedFields = `
+- {manager: holdfast, operation: Apply, fieldsV1: {'f:spec': {'f:replicas': {}, 'f:containers': {'k:{"name":"app"}': {'.': {}, 'f:name': {}}}}}}
+- {manager: kubectl-set, operation: Update, fieldsV1: {'f:spec': {'f:containers': {'k:{"name":"app"}': {'f:image': {}}}}}}
+- {manager: sidecars, operation: Apply, fieldsV1: {'f:spec': {'f:containers': {'k:{"name":"proxy"}': {'f:image': {}}}, 'f:ports': {'k:{"port":80,"protocol":"TCP"}': {'f:name': {}}}}}}
+- {manager: kubectl-edit, operation: Update, fieldsV1: {'f:spec': {'f:selector': {}, 'f:rules': {}, 'f:volumes': {'k:{"name":"tmp"}': {}}}}}
+- {manager: kubectl, operation: Update, subresource: scale, fieldsV1: {'f:spec': {'f:replicas': {}}}}`
+	var entries []metav1.ManagedFieldsEntry
+	if err := yaml.Unmarshal([]byte(managedFields), &entries); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"spec.containers[app].image":   "kubectl-set (Update)",
+		"spec.containers[proxy].image": "sidecars (Apply)",
+		"spec.containers[new].image":   "",
+		"spec.containers[app].args":    "",
+		"spec.ports[80/TCP].name":      "sidecars (Apply)",
+		"spec.selector.app":            "kubectl-edit (Update)",
+		"spec.rules[0].host":           "kubectl-edit (Update)",
+		"spec.volumes[tmp].emptyDir":   "kubectl-edit (Update)",
+		"spec.replicas":                "holdfast (Apply), kubectl (Update of scale)",
+		"metadata.labels.app":          "",
+	} {
+		if got := FormatManagers(OwnersOf(entries, []FieldChange{{Path: ParsePath(path)}})); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	both := []FieldChange{{Path: ParsePath("spec.containers[app].image")}, {Path: ParsePath("spec.selector.app")}}
+	if got := FormatManagers(OwnersOf(entries, both)); got != "kubectl-set (Update), kubectl-edit (Update)" {
+		t.Errorf("two fields: got %q", got)
+	}
+}

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,10 +36,6 @@ type eventRecord struct {
 
 func createdEvent(component string, children []string) eventRecord {
 	return eventRecord{corev1.EventTypeNormal, "ComponentCreated", "Apply", fmt.Sprintf("Created %s of component %q", strings.Join(children, " and "), component), component}
-}
-
-func updatedEvent(component string, children []string) eventRecord {
-	return eventRecord{corev1.EventTypeNormal, "ComponentUpdated", "Apply", fmt.Sprintf("Updated %s of component %q", strings.Join(children, " and "), component), component}
 }
 
 func adoptedEvent(component string, children []string) eventRecord {
@@ -86,6 +83,56 @@ func plainPasswordEvent(p execute.PlainPassword) eventRecord {
 			"Reference a Secret instead, or omit the value to generate one", p.Key, p.Component, p.Secret), p.Component}
 }
 
+// updatedEvent reports the changed children of a component, each with the reason for its change.
+func updatedEvent(keys *appsapi.Keys, changes []execute.Change) eventRecord {
+	children := make([]string, len(changes))
+	for i, c := range changes {
+		children[i] = c.Child.Kind.Kind + " " + c.Child.Name
+		if trigger := updateTrigger(keys, c); trigger != "" {
+			children[i] += ": " + trigger
+		}
+	}
+	return eventRecord{corev1.EventTypeNormal, "ComponentUpdated", "Apply", "Updated " + strings.Join(children, "; "), changes[0].Component}
+}
+
+// maxListedFields is the number of fields that an event names.
+const maxListedFields = 3
+
+// updateTrigger returns the reason for an update: the fields that changed, and otherwise the ConfigMaps
+// and Secrets. Annotations of the operator are only derived from them.
+func updateTrigger(keys *appsapi.Keys, c execute.Change) string {
+	var names []string
+	for _, f := range c.Fields {
+		switch name := f.Path.Last().Name; {
+		case name == keys.RestartedAt:
+			return "restart requested"
+		case !keys.Own(name):
+			names = append(names, f.Path.String())
+		}
+	}
+	if len(names) == 0 {
+		for _, ref := range c.Refs {
+			names = append(names, ref.Kind+" "+ref.Name)
+		}
+	}
+	if more := len(names) - maxListedFields; more > 0 {
+		names = append(names[:maxListedFields], fmt.Sprintf("%d more", more))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return joinWords(names) + " changed"
+}
+
+// joinWords joins words as in a sentence.
+func joinWords(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
 func contentionEvent(namespace string, id desired.ID) eventRecord {
 	return eventRecord{corev1.EventTypeWarning, "DriftContention", "Repair", contentionMessage(namespace, id), ""}
 }
@@ -104,24 +151,20 @@ func buildEvents(scope *execute.Scope, before, after *appsapi.ApplicationStatus)
 		action   apply.Action
 		newEvent func(string, []string) eventRecord
 	}{
-		{apply.Created, createdEvent}, {apply.Adopted, adoptedEvent}, {apply.Updated, updatedEvent},
+		{apply.Created, createdEvent}, {apply.Adopted, adoptedEvent},
 		{execute.Removed, prunedEvent}, {execute.Retained, retainedEvent},
 		{execute.Replaced, claimReplacedEvent},
 	} {
-		var order []string
-		children := map[string][]string{}
-		for _, c := range scope.Changes {
-			if c.Action != group.action {
-				continue
+		for _, changes := range changesByComponent(scope.Changes, group.action) {
+			children := make([]string, len(changes))
+			for i, c := range changes {
+				children[i] = c.Child.Kind.Kind + " " + c.Child.Name
 			}
-			if children[c.Component] == nil {
-				order = append(order, c.Component)
-			}
-			children[c.Component] = append(children[c.Component], c.Child.Kind.Kind+" "+c.Child.Name)
+			out = append(out, group.newEvent(changes[0].Component, children))
 		}
-		for _, component := range order {
-			out = append(out, group.newEvent(component, children[component]))
-		}
+	}
+	for _, changes := range changesByComponent(scope.Changes, apply.Updated) {
+		out = append(out, updatedEvent(scope.Owner.Keys, changes))
 	}
 	for _, p := range scope.PlainPasswords {
 		out = append(out, plainPasswordEvent(p))
@@ -136,6 +179,24 @@ func buildEvents(scope *execute.Scope, before, after *appsapi.ApplicationStatus)
 		out = append(out, o)
 	}
 	return out
+}
+
+// changesByComponent groups the changes with an action.
+func changesByComponent(all []execute.Change, action apply.Action) [][]execute.Change {
+	var groups [][]execute.Change
+	index := map[string]int{}
+	for _, c := range all {
+		if c.Action != action {
+			continue
+		}
+		i, ok := index[c.Component]
+		if !ok {
+			i, groups = len(groups), append(groups, nil)
+			index[c.Component] = i
+		}
+		groups[i] = append(groups[i], c)
+	}
+	return groups
 }
 
 // readyConditionEvent returns the event for a changed Ready condition. Progress is not an event.
@@ -173,20 +234,25 @@ func (r eventRecorder) emit(ctx context.Context, gvk schema.GroupVersionKind, sc
 	for _, o := range buildEvents(scope, before, after) {
 		o.note = conditions.Truncate(o.note, maxNoteLength)
 		logger.Info("Application changed", "reason", o.reason, "note", o.note)
-		r.Eventf(regarding(scope.App, gvk, o.component), nil, o.eventType, o.reason, o.action, "%s", o.note)
+		ref := reference(scope.App, gvk)
+		r.Eventf(ref, related(ref, o, scope.App.GetGeneration()), o.eventType, o.reason, o.action, "%s", o.note)
 	}
 }
 
-// regarding returns the object reference of an event. Events with the same reason and reference are
-// aggregated. The field path keeps events of different generations and components apart, while a
-// flapping component only increases a count.
-func regarding(app client.Object, gvk schema.GroupVersionKind, component string) *corev1.ObjectReference {
-	path := fmt.Sprintf("metadata.generation(%d)", app.GetGeneration())
-	if component != "" {
-		path += fmt.Sprintf(".spec.Components{%s}", component)
-	}
+func reference(app client.Object, gvk schema.GroupVersionKind) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
-		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
-		Namespace: app.GetNamespace(), Name: app.GetName(), UID: app.GetUID(), FieldPath: path,
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: app.GetNamespace(), Name: app.GetName(), UID: app.GetUID(),
 	}
+}
+
+// related returns the second reference of an event. The recorder counts an event instead of creating
+// it if an earlier event has the same reason and references, and ignores the note. A digest of the note
+// in the field path keeps different changes apart, while a flapping component only increases a count.
+// kubectl prints the field path of the first reference only.
+func related(ref *corev1.ObjectReference, o eventRecord, generation int64) *corev1.ObjectReference {
+	digest := fnv.New64a()
+	_, _ = fmt.Fprint(digest, generation, o.component, o.note) // writes to a hash do not fail
+	out := *ref
+	out.FieldPath = fmt.Sprintf("event{%x}", digest.Sum64())
+	return &out
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/fieldmanager"
+	"github.com/holdfast-dev/holdfast/internal/objdiff"
 	"github.com/holdfast-dev/holdfast/internal/reconcile/execute"
 )
 
@@ -43,9 +45,22 @@ func TestBuildEvents(t *testing.T) {
 			`Normal ComponentCreated Apply: Created Deployment web and Service web of component "web"`}},
 		"became ready":     {execute.Result{}, rolling, ready, []string{"Normal ComponentReady Rollout: all ready"}},
 		"nothing happened": {execute.Result{}, ready, ready, nil},
-		"update": {changed(apply.Updated, deploymentID), ready, rolling, []string{
-			`Normal ComponentUpdated Apply: Updated Deployment web of component "web"`}},
-		"drift correction emits no event": {changed(apply.Repaired, deploymentID), ready, ready, nil},
+		"update": {execute.Result{Changes: []execute.Change{
+			{Component: "web", Child: deploymentID, Action: apply.Updated, Fields: fieldChanges("metadata.annotations[apps.holdfast.dev/applied-hash]", "spec.replicas", "spec.template.spec.containers[web].image")},
+			{Component: "web", Child: serviceID, Action: apply.Updated, Fields: fieldChanges("spec.a", "spec.b", "spec.c", "spec.d", "spec.e")},
+			{Component: "api", Child: serviceID, Action: apply.Updated},
+		}}, ready, rolling, []string{
+			"Normal ComponentUpdated Apply: Updated Deployment web: spec.replicas and spec.template.spec.containers[web].image changed; " +
+				"Service web: spec.a, spec.b, spec.c and 2 more changed",
+			"Normal ComponentUpdated Apply: Updated Service web"}},
+		"update caused by a Secret": {execute.Result{Changes: []execute.Change{{
+			Component: "web", Child: deploymentID, Action: apply.Updated, Refs: []desired.Ref{{Kind: "ConfigMap", Name: "settings"}, {Kind: "Secret", Name: "shop-env", Keys: "a"}},
+			Fields: fieldChanges("metadata.annotations[apps.holdfast.dev/config-refs]", "spec.template.metadata.annotations[apps.holdfast.dev/config-hash]")}}}, ready, rolling, []string{
+			"Normal ComponentUpdated Apply: Updated Deployment web: ConfigMap settings and Secret shop-env changed"}},
+		"restart": {execute.Result{Changes: []execute.Change{{
+			Component: "web", Child: deploymentID, Action: apply.Updated, Fields: fieldChanges("spec.template.metadata.annotations[apps.holdfast.dev/restarted-at]")}}}, ready, rolling, []string{
+			"Normal ComponentUpdated Apply: Updated Deployment web: restart requested"}},
+		"drift correction that is not due": {changed(apply.Repaired, deploymentID), ready, ready, nil},
 		"adopted": {changed(apply.Adopted, deploymentID), none, rolling, []string{
 			`Normal ComponentAdopted Adopt: Adopted Deployment web as component "web"`}},
 		"fields taken over": {execute.Result{TakenOver: []execute.TakenOver{{Component: "web", Child: deploymentID, Fields: []fieldmanager.ForeignField{
@@ -76,15 +91,50 @@ func TestBuildEvents(t *testing.T) {
 	}
 }
 
+func fieldChanges(paths ...string) []objdiff.FieldChange {
+	var out []objdiff.FieldChange
+	for _, path := range paths {
+		out = append(out, objdiff.FieldChange{Path: objdiff.ParsePath(path)})
+	}
+	return out
+}
+
 func foreignField(manager, field string) fieldmanager.ForeignField {
 	return fieldmanager.ForeignField{UnionConflict: fieldmanager.UnionConflict{Path: fieldpath.MakePathOrDie("spec", field)}, Managers: []string{manager}}
 }
 
-// noteRecorder keeps the last note.
-type noteRecorder struct{ note string }
+// noteRecorder keeps the last note and references.
+type noteRecorder struct {
+	note               string
+	regarding, related corev1.ObjectReference
+}
 
-func (r *noteRecorder) Eventf(_, _ runtime.Object, _, _, _, _ string, args ...any) {
+func (r *noteRecorder) Eventf(regarding, related runtime.Object, _, _, _, _ string, args ...any) {
 	r.note = args[0].(string)
+	r.regarding, r.related = *regarding.(*corev1.ObjectReference), *related.(*corev1.ObjectReference)
+}
+
+// TestDifferentChangesAreDifferentEvents checks the references by which the recorder aggregates events.
+func TestDifferentChangesAreDifferentEvents(t *testing.T) {
+	emit := func(generation int64, field string) noteRecorder {
+		recorder := noteRecorder{}
+		app := &appsapi.AppService{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: generation}}
+		scope := execute.NewScope(app, desired.Owner{Keys: appsapi.DefaultKeys})
+		scope.Changes = []execute.Change{{Component: "web", Child: serviceID, Action: apply.Updated, Fields: fieldChanges(field)}}
+		unchanged := readyStatus("True", "Reconciled", "all ready")
+		eventRecorder{&recorder}.emit(t.Context(), schema.GroupVersionKind{Kind: "AppService"}, scope, unchanged, unchanged)
+		return recorder
+	}
+	first := emit(1, "spec.ports")
+	if first.regarding.FieldPath != "" || first.regarding.Name != "web" {
+		t.Errorf("kubectl would print a prefix: %+v", first.regarding)
+	}
+	if emit(1, "spec.ports").related != first.related {
+		t.Error("equal changes are not aggregated")
+	}
+	if emit(1, "spec.selector").related == first.related || emit(2, "spec.ports").related == first.related {
+		t.Error("different changes are aggregated")
+	}
 }
 
 func TestLongNoteKeepsCharacters(t *testing.T) {

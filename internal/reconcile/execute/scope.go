@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/fieldmanager"
 	"github.com/holdfast-dev/holdfast/internal/health"
+	"github.com/holdfast-dev/holdfast/internal/objdiff"
 	"github.com/holdfast-dev/holdfast/internal/revision"
 	"github.com/holdfast-dev/holdfast/internal/rollout"
 )
@@ -92,6 +93,11 @@ type Change struct {
 	Component string
 	Child     desired.ID
 	Action    apply.Action
+	// Fields are the changed fields, and Refs the ConfigMaps and Secrets with new content.
+	Fields []objdiff.FieldChange
+	Refs   []desired.Ref
+	// DriftManagers caused the drift that was corrected, if known.
+	DriftManagers []string
 }
 
 // TakenOver are fields of one child that belonged to other managers.
@@ -164,7 +170,7 @@ func (o *Observed) MarkTransient(until, now time.Time) {
 
 // addChange records an accepted write.
 func (s *Scope) addChange(component string, child desired.ID, action apply.Action) {
-	s.Changes = append(s.Changes, Change{component, child, action})
+	s.Changes = append(s.Changes, Change{Component: component, Child: child, Action: action})
 }
 
 // RecordApply records the outcome of applying one child.
@@ -181,7 +187,7 @@ func (s *Scope) RecordApply(component string, id desired.ID, applied apply.Resul
 		delete(s.Children, id)
 	}
 	if applied.Action != apply.Unchanged {
-		s.addChange(component, id, applied.Action)
+		s.Changes = append(s.Changes, Change{component, id, applied.Action, applied.Fields, applied.Refs, applied.DriftManagers})
 	}
 	if len(applied.TakenOver) > 0 {
 		s.TakenOver = append(s.TakenOver, TakenOver{component, id, applied.TakenOver})

@@ -56,7 +56,7 @@ func newlyRetained(labeled []rollout.LabelUpdate, errs map[desired.ID]error, ret
 	var out []Change
 	for _, k := range retained {
 		if touched[k.Component()] && !incomplete[k.Component()] {
-			out = append(out, Change{k.Component(), k.ID, Retained})
+			out = append(out, Change{Component: k.Component(), Child: k.ID, Action: Retained})
 		}
 	}
 	return out
