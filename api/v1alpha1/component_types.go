@@ -112,6 +112,74 @@ type ApplicationStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=3
 	Causes []Cause `json:"causes,omitempty"`
+
+	// drift are the last corrections of objects that another client changed or
+	// deleted, newest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Drift []DriftCorrection `json:"drift,omitempty"`
+}
+
+// DriftCorrection is a correction of an object that another client changed or
+// deleted. Further corrections of the same object within a minute increase its
+// count.
+type DriftCorrection struct {
+	// object is the corrected object.
+	// +required
+	Object ObjectReference `json:"object"`
+
+	// deleted is true if the object had been deleted and was created again.
+	// +optional
+	Deleted bool `json:"deleted,omitempty"`
+
+	// fields are the corrected fields, at most 5.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	Fields []CorrectedField `json:"fields,omitempty"`
+
+	// managers are the field managers that changed the object, if known, for
+	// example kubectl-edit. A deleted field or object has no field manager.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:items:MaxLength=128
+	Managers []string `json:"managers,omitempty"`
+
+	// firstTime is the time of the first correction.
+	// +required
+	FirstTime metav1.Time `json:"firstTime"`
+
+	// lastTime is the time of the last correction.
+	// +required
+	LastTime metav1.Time `json:"lastTime"`
+
+	// count is the number of corrections.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count"`
+}
+
+// CorrectedField is a field that was corrected. Values that can be secret are
+// hidden, and long values are truncated.
+type CorrectedField struct {
+	// path is the path of the field, for example
+	// spec.template.spec.containers[app].image.
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	Path string `json:"path"`
+
+	// from is the value that another client had set. It is unset if the client had
+	// removed the field.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	From string `json:"from,omitempty"`
+
+	// to is the restored value. It is unset if the field was removed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	To string `json:"to,omitempty"`
 }
 
 // Cause is a reason why an application is not ready.

@@ -66,6 +66,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ConfigSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ContainerSpec"):
 		return &apiv1alpha1.ContainerSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CorrectedField"):
+		return &apiv1alpha1.CorrectedFieldApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Credential"):
 		return &apiv1alpha1.CredentialApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DatabaseComponent"):
@@ -76,6 +78,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DatabaseStorageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DisruptionSettings"):
 		return &apiv1alpha1.DisruptionSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DriftCorrection"):
+		return &apiv1alpha1.DriftCorrectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EmptyDirVolume"):
 		return &apiv1alpha1.EmptyDirVolumeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Endpoint"):

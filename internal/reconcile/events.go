@@ -133,6 +133,39 @@ func joinWords(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
+// driftCorrectedEvent reports corrections of one child.
+func driftCorrectedEvent(d appsapi.DriftCorrection) eventRecord {
+	object, by := d.Object.Kind+" "+d.Object.Name, "another client"
+	if len(d.Managers) > 0 {
+		by = joinWords(d.Managers)
+	}
+	note := fmt.Sprintf("Corrected %s, which %s had changed", object, by)
+	if d.Deleted {
+		note = fmt.Sprintf("Created %s again, which another client had deleted", object)
+	}
+	for i, f := range d.Fields {
+		separator := "; "
+		if i == 0 {
+			separator = ": "
+		}
+		note += separator + correctionText(f)
+	}
+	if d.Count > 1 {
+		note += fmt.Sprintf(" (%d corrections since %s)", d.Count, d.FirstTime.UTC().Format("15:04:05 MST"))
+	}
+	return eventRecord{corev1.EventTypeNormal, "DriftCorrected", "Repair", note, ""}
+}
+
+func correctionText(f appsapi.CorrectedField) string {
+	switch {
+	case f.From == "":
+		return fmt.Sprintf("%s set to %q", f.Path, f.To)
+	case f.To == "":
+		return fmt.Sprintf("%s %q removed", f.Path, f.From)
+	}
+	return fmt.Sprintf("%s from %q to %q", f.Path, f.From, f.To)
+}
+
 func contentionEvent(namespace string, id desired.ID) eventRecord {
 	return eventRecord{corev1.EventTypeWarning, "DriftContention", "Repair", contentionMessage(namespace, id), ""}
 }
@@ -165,6 +198,9 @@ func buildEvents(scope *execute.Scope, before, after *appsapi.ApplicationStatus)
 	}
 	for _, changes := range changesByComponent(scope.Changes, apply.Updated) {
 		out = append(out, updatedEvent(scope.Owner.Keys, changes))
+	}
+	for _, d := range scope.DriftCorrections {
+		out = append(out, driftCorrectedEvent(d))
 	}
 	for _, p := range scope.PlainPasswords {
 		out = append(out, plainPasswordEvent(p))

@@ -61,6 +61,16 @@ func TestBuildEvents(t *testing.T) {
 			Component: "web", Child: deploymentID, Action: apply.Updated, Fields: fieldChanges("spec.template.metadata.annotations[apps.holdfast.dev/restarted-at]")}}}, ready, rolling, []string{
 			"Normal ComponentUpdated Apply: Updated Deployment web: restart requested"}},
 		"drift correction that is not due": {changed(apply.Repaired, deploymentID), ready, ready, nil},
+		"drift corrections": {execute.Result{DriftCorrections: []appsapi.DriftCorrection{
+			{Object: appsapi.ObjectReference{Kind: "Deployment", Name: "web"}, Count: 1, Managers: []string{"kubectl-set", "helm"}, Fields: []appsapi.CorrectedField{
+				{Path: "spec.replicas", From: "5", To: "2"}, {Path: "metadata.labels.app", To: "web"}, {Path: "spec.selector.extra", From: "x"}}},
+			{Object: appsapi.ObjectReference{Kind: "Service", Name: "web"}, Count: 7, Deleted: true, FirstTime: metav1.Unix(60, 0)},
+			{Object: appsapi.ObjectReference{Kind: "Service", Name: "api"}, Count: 1},
+		}}, ready, ready, []string{
+			`Normal DriftCorrected Repair: Corrected Deployment web, which kubectl-set and helm had changed: ` +
+				`spec.replicas from "5" to "2"; metadata.labels.app set to "web"; spec.selector.extra "x" removed`,
+			"Normal DriftCorrected Repair: Created Service web again, which another client had deleted (7 corrections since 00:01:00 UTC)",
+			"Normal DriftCorrected Repair: Corrected Service api, which another client had changed"}},
 		"adopted": {changed(apply.Adopted, deploymentID), none, rolling, []string{
 			`Normal ComponentAdopted Adopt: Adopted Deployment web as component "web"`}},
 		"fields taken over": {execute.Result{TakenOver: []execute.TakenOver{{Component: "web", Child: deploymentID, Fields: []fieldmanager.ForeignField{

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/reconcile/execute"
 )
@@ -36,6 +37,12 @@ func cloneReconciler(from *Reconciler, w *world) *Reconciler {
 	maps.Copy(ownWritesUIDs(out), ownWritesUIDs(from))
 	maps.Copy(ownWritesVerified(out), ownWritesVerified(from))
 	cloneApplierCache(modelApplier(out), modelApplier(from))
+	for app, windows := range from.drift.apps {
+		out.drift.apps[app] = map[appsapi.ObjectReference]*driftWindow{}
+		for object, window := range windows {
+			out.drift.apps[app][object] = new(*window)
+		}
+	}
 	return out
 }
 
@@ -93,7 +100,8 @@ func cloneApplierCache(to, from *apply.Applier) {
 
 // cacheEntryFields are the fields of a cached child. The state key must contain all of them.
 var cacheEntryFields = []string{"uid", "fingerprint", "resourceVersion", "generation", "metadataHash", "divergence", "inputHash", "desiredGeneration",
-	"latest", "latestAt", "nameConflict", "nameConflictAt", "fieldConflict", "repairs", "contended", "rejection", "createOutcomeUnknown"}
+	"latest", "latestAt", "nameConflict", "nameConflictAt", "fieldConflict", "repairs", "contended", "rejection", "createOutcomeUnknown",
+	"removed", "driftManagers", "driftObservedAt"}
 
 // applierCacheText formats the cache of an applier, so that equal caches have equal texts. rank
 // makes resourceVersions comparable.
@@ -139,7 +147,8 @@ func (w *world) cacheEntryText(key, e reflect.Value, rank func(ref, string) stri
 		tokens = strconv.Itoa(int(l.TokensAt(w.now)))
 	}
 	return fmt.Sprint(r, unexportedField(e, "uid"), unexportedField(e, "fingerprint"), rank(r, unexportedField(e, "resourceVersion").String()), unexportedField(e, "generation"), unexportedField(e, "metadataHash"),
-		unexportedField(e, "divergence"), unexportedField(e, "inputHash"), unexportedField(e, "desiredGeneration"), answer, foreign, conflict, tokens, unexportedField(e, "contended"), unexportedField(e, "rejection").IsNil(), unexportedField(e, "createOutcomeUnknown"))
+		unexportedField(e, "divergence"), unexportedField(e, "inputHash"), unexportedField(e, "desiredGeneration"), answer, foreign, conflict, tokens, unexportedField(e, "contended"), unexportedField(e, "rejection").IsNil(), unexportedField(e, "createOutcomeUnknown"),
+		unexportedField(e, "removed"), unexportedField(e, "driftManagers"), w.now.Sub(unexportedField(e, "driftObservedAt").Interface().(time.Time)) >= time.Minute)
 }
 
 // digestAt returns the digest of the object that was returned with a resourceVersion.
@@ -183,6 +192,11 @@ func reconcilerStateText(w *world, r *Reconciler, rank func(ref, string) string)
 	}
 	for req, n := range r.staleBackoff.(countingLimiter) {
 		lines = append(lines, fmt.Sprint("stale ", req, " ", min(n, maxStaleRetries)))
+	}
+	for app, windows := range r.drift.apps {
+		for object, window := range windows {
+			lines = append(lines, fmt.Sprint("drift ", app, object, window.pending != nil, w.now.Sub(window.reported) >= driftReportInterval))
+		}
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n") + "\n" + w.applierCacheText(modelApplier(r), rank)

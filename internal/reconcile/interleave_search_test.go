@@ -249,7 +249,7 @@ func (w *world) notConverged() string {
 }
 
 // finalStateText formats the server state without parts that may differ: generated names, counts of
-// writes, and data about specs that were never reconciled.
+// writes, the drift history, and data about specs that were never reconciled.
 func (w *world) finalStateText() string {
 	uids := []string{}
 	for _, v := range w.server.sorted() {
@@ -265,6 +265,9 @@ func (w *world) finalStateText() string {
 		obj.SetResourceVersion("")
 		generation := obj.GetGeneration()
 		obj.SetGeneration(0)
+		if app, ok := obj.(execute.Application); ok {
+			app.ApplicationStatus().Drift = nil
+		}
 		switch o := obj.(type) {
 		case *appsapi.AppStack:
 			o.Status.ObservedGeneration -= generation

@@ -254,7 +254,7 @@ func stripped(obj client.Object) client.Object {
 	return out
 }
 
-var timestampPattern = regexp.MustCompile(`"(lastTransitionTime|time)":"[^"]*"`)
+var timestampPattern = regexp.MustCompile(`"(lastTransitionTime|time|firstTime|lastTime)":"[^"]*"`)
 
 // digestOf is equal for objects that differ only in resourceVersion and timestamps.
 func digestOf(obj client.Object) string {

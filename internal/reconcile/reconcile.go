@@ -58,6 +58,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		return r.reconcileDelete(ctx, req, app)
 	}
 	s := r.Run(ctx, app)
+	r.drift.record(app.GetUID(), s.Changes, r.Clock.Now())
 	if s.IsStale() && r.staleBackoff.NumRequeues(req) < maxStaleRetries {
 		status := app.ApplicationStatus() // unchanged: it would describe outdated state
 		r.events.emit(ctx, r.kind.GVK, s, status, status)

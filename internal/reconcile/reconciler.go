@@ -18,6 +18,7 @@ type Reconciler struct {
 	forgetOwner func(types.UID)
 	forgetName  func(types.NamespacedName)
 
+	drift        *driftLog
 	events       eventRecorder
 	eventReader  *eventReader
 	backoff      *backoff

@@ -79,7 +79,7 @@ func Setup(mgr ctrl.Manager, kind Kind, o Options) error {
 		Databases: &databases{cache: cache, apiReader: mgr.GetAPIReader(), clock: clock.RealClock{}, prober: prober},
 	})
 	r.events = eventRecorder{mgr.GetEventRecorder(kind.Keys.FieldManager)}
-	r.forgetOwner = applier.ForgetOwner
+	r.forgetOwner = func(owner types.UID) { applier.ForgetOwner(owner); r.drift.forget(owner) }
 	r.forgetName = func(name types.NamespacedName) { configRefs.Forget(name); prober.Forget(name) }
 
 	b := ctrl.NewControllerManagedBy(managercache.PerSourceSync{Manager: mgr}).
@@ -123,6 +123,7 @@ func (w watcher) watchPodsAndData(b *builder.Builder, childKinds *childkind.Set,
 func newReconciler(kind Kind, c client.Client, o Options, e *execute.Executor) *Reconciler {
 	return &Reconciler{
 		Executor: e, kind: kind, client: c,
+		drift:        newDriftLog(),
 		eventReader:  newEventReader(e.APIReader, e.Clock),
 		backoff:      newBackoff(o.MaxBackoff),
 		retryLimiter: newRetryLimiter(o.Workers),

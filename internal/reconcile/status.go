@@ -152,10 +152,11 @@ func shouldWriteStatus(app, next execute.Application, settled bool) bool {
 	return (settled || meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady)) && !equality.Semantic.DeepEqual(app, next)
 }
 
-// isTransition reports whether the generation, a condition or the set of cause codes changed.
+// isTransition reports whether the generation, a condition, the drift history or the set of cause codes changed.
 func isTransition(before, after *appsapi.ApplicationStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration ||
 		!equality.Semantic.DeepEqual(before.Conditions, after.Conditions) ||
+		!equality.Semantic.DeepEqual(before.Drift, after.Drift) ||
 		!sameCauseCodes(before.Causes, after.Causes)
 }
 

@@ -41,6 +41,9 @@ func (r *Reconciler) updateStatus(ctx context.Context, scope *execute.Scope) err
 	}
 	after := computeStatus(before, app.GetGeneration(), states, scope, now)
 	scope.RequeueNoLaterThan(stallsAt(after, progressDeadline(states), now))
+	corrections, next := r.drift.due(app.GetUID(), before.Drift, now)
+	scope.RequeueNoLaterThan(next)
+	scope.DriftCorrections, after.Drift = corrections, addCorrections(before.Drift, corrections)
 	if len(scope.Plan.Steps) > 0 && meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady) { // not while suspended
 		if err := r.MarkRevisionHealthy(ctx, scope); err != nil {
 			return err
@@ -127,6 +130,7 @@ func (r *Reconciler) writeStatusAndEvents(ctx context.Context, scope *execute.Sc
 			return err
 		}
 	}
+	r.drift.reported(scope.Owner.UID, scope.DriftCorrections, r.Clock.Now())
 	r.events.emit(ctx, r.kind.GVK, scope, before, after)
 	return nil
 }

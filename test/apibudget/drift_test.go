@@ -36,12 +36,15 @@ type drift struct {
 	allowed requestCounts
 }
 
-// Drift that replaces pods or deletes a child causes status updates and events. A child that lost the label that
+// A correction is written to the status and emitted as an event; a deleted child causes an event anyway. One read
+// finds the field manager. Drift that replaces pods or deletes a child causes further status updates and events. A child that lost the label that
 // the cache selects looks deleted, so the operator reads it. Before it restores an owner reference or recreates a
 // child, it also reads the owner. Removing a conflicting field of another manager, if permitted, costs a read, a
 // write of managedFields and an event. Writes of a Deployment may be rejected several times because of conflicts
 // with the controller-manager.
 var (
+	correctionReport    = requestCounts{status: 1, events: 1, reads: 1}
+	deletionReport      = requestCounts{status: 1}
 	noExtra             = requestCounts{}
 	conflictRetries     = requestCounts{rejected: 5}
 	podChurn            = requestCounts{status: 2, events: 1, rejected: 5}
@@ -196,7 +199,11 @@ func (s *harness) repairRow(targets []driftTarget, got audit.Events, known map[s
 	requests := got.Where(func(e *audit.Event) bool { return !known[appOf(e)] || slices.Contains(names, appOf(e)) })
 	budget := d.required
 	if budget == (requestCounts{}) {
-		budget = requestCounts{children: 1}
+		budget = correctionReport
+		if d.change == nil {
+			budget = deletionReport
+		}
+		budget[children] = 1
 	}
 	for what := range budget {
 		budget[what] += d.allowed[what]

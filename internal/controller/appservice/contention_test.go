@@ -126,6 +126,15 @@ func (w *world) contend(duration time.Duration, patch func(i int) string) {
 		events = append(events, "DriftContention")
 	}
 	events = slices.DeleteFunc(events, func(reason string) bool { return reason == "FieldsTakenOver" })
+	reports := 0
+	events = slices.DeleteFunc(events, func(reason string) bool {
+		if reason == "DriftCorrected" {
+			reports++
+		}
+		return reason == "DriftCorrected"
+	})
 	w.Expect(events).To(ConsistOf("ComponentCreated", "ComponentReady", "DriftContention"))
+	w.Expect(reports).To(And(BeNumerically(">=", 1), BeNumerically("<=", 2+int(duration.Minutes()))), "one report a minute")
+	w.Expect(w.app().Status.Drift).To(HaveLen(1), "continuous corrections are one entry")
 	w.expectSteadyState()
 }

@@ -87,7 +87,8 @@ func TestFieldConflictIsTakenOver(t *testing.T) {
 	for _, m := range after.ManagedFields {
 		w.Expect(m.Manager).NotTo(Equal("kubectl-edit"), "its only field was removed")
 	}
-	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ComponentReady", "FieldConflict", "FieldsTakenOver"))
+	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ComponentReady", "FieldConflict", "FieldsTakenOver", "DriftCorrected"))
+	w.Expect(w.app().Status.Drift[0].Managers).To(Equal([]string{"kubectl-edit"}))
 
 	// The annotation stays, so the next edit is reverted at once.
 	w.editProbe()

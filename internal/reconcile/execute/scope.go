@@ -74,6 +74,8 @@ type Result struct {
 	ObjectErr error
 	// PlainPasswords are passwords from the spec that were copied into a Secret.
 	PlainPasswords []PlainPassword
+	// DriftCorrections are the corrections to report now.
+	DriftCorrections []appsapi.DriftCorrection
 	// RequeueAfter is when to retry a repair that is rate limited.
 	RequeueAfter time.Duration
 	// Contended are the children that another writer keeps changing.

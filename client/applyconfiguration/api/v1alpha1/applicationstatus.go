@@ -19,6 +19,9 @@ type ApplicationStatusApplyConfiguration struct {
 	// causes are the reasons why the application is not ready, most important
 	// first.
 	Causes []CauseApplyConfiguration `json:"causes,omitempty"`
+	// drift are the last corrections of objects that another client changed or
+	// deleted, newest first.
+	Drift []DriftCorrectionApplyConfiguration `json:"drift,omitempty"`
 }
 
 // ApplicationStatusApplyConfiguration constructs a declarative configuration of the ApplicationStatus type for use with
@@ -57,6 +60,19 @@ func (b *ApplicationStatusApplyConfiguration) WithCauses(values ...*CauseApplyCo
 			panic("nil value passed to WithCauses")
 		}
 		b.Causes = append(b.Causes, *values[i])
+	}
+	return b
+}
+
+// WithDrift adds the given value to the Drift field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Drift field.
+func (b *ApplicationStatusApplyConfiguration) WithDrift(values ...*DriftCorrectionApplyConfiguration) *ApplicationStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithDrift")
+		}
+		b.Drift = append(b.Drift, *values[i])
 	}
 	return b
 }

@@ -70,6 +70,19 @@ func (b *AppServiceStatusApplyConfiguration) WithCauses(values ...*CauseApplyCon
 	return b
 }
 
+// WithDrift adds the given value to the Drift field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Drift field.
+func (b *AppServiceStatusApplyConfiguration) WithDrift(values ...*DriftCorrectionApplyConfiguration) *AppServiceStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithDrift")
+		}
+		b.ApplicationStatusApplyConfiguration.Drift = append(b.ApplicationStatusApplyConfiguration.Drift, *values[i])
+	}
+	return b
+}
+
 // WithReplicas sets the Replicas field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Replicas field is set to the value of the last call.

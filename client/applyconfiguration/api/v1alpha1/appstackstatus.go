@@ -55,6 +55,19 @@ func (b *AppStackStatusApplyConfiguration) WithCauses(values ...*CauseApplyConfi
 	return b
 }
 
+// WithDrift adds the given value to the Drift field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Drift field.
+func (b *AppStackStatusApplyConfiguration) WithDrift(values ...*DriftCorrectionApplyConfiguration) *AppStackStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithDrift")
+		}
+		b.ApplicationStatusApplyConfiguration.Drift = append(b.ApplicationStatusApplyConfiguration.Drift, *values[i])
+	}
+	return b
+}
+
 // WithComponents adds the given value to the Components field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Components field.

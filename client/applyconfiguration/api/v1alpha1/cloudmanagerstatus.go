@@ -66,6 +66,19 @@ func (b *CloudManagerStatusApplyConfiguration) WithCauses(values ...*CauseApplyC
 	return b
 }
 
+// WithDrift adds the given value to the Drift field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Drift field.
+func (b *CloudManagerStatusApplyConfiguration) WithDrift(values ...*DriftCorrectionApplyConfiguration) *CloudManagerStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithDrift")
+		}
+		b.ApplicationStatusApplyConfiguration.Drift = append(b.ApplicationStatusApplyConfiguration.Drift, *values[i])
+	}
+	return b
+}
+
 // WithComponents adds the given value to the Components field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Components field.
