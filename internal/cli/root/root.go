@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/center"
 	"github.com/holdfast-dev/holdfast/internal/cli/completion"
 	"github.com/holdfast-dev/holdfast/internal/cli/doctor"
+	"github.com/holdfast-dev/holdfast/internal/cli/drift"
 	"github.com/holdfast-dev/holdfast/internal/cli/find"
 	"github.com/holdfast-dev/holdfast/internal/cli/history"
 	"github.com/holdfast-dev/holdfast/internal/cli/list"
@@ -65,6 +66,7 @@ func Command(pluginVersion string) *cobra.Command {
 		tree.Command(env),
 		plan.Command(env),
 		watch.Command(env),
+		drift.Command(env),
 		find.Command(env),
 		logs.Command(env),
 		history.Command(env),

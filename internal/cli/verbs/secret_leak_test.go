@@ -150,7 +150,7 @@ func (a *canaryTest) runAllVerbs() {
 	a.Helper()
 	// doctor sends hundreds of requests, so it runs in few formats.
 	commands := [][]string{{"doctor"}, {"doctor", "-o", "json"}}
-	verbs := [][]string{{"list"}, {"list", "-A"}, {"version"}, {"find", "--secret", "app"}, {"find", "--image", "shop/web"}, {"find", "--configmap", "shop-web"}}
+	verbs := [][]string{{"list"}, {"list", "-A"}, {"drift"}, {"version"}, {"find", "--secret", "app"}, {"find", "--image", "shop/web"}, {"find", "--configmap", "shop-web"}}
 	for _, app := range []string{"appstack/shop", "cloudmanager/cm"} {
 		verbs = append(verbs, []string{"status", app}, []string{"why", app}, []string{"why", app, "--all"}, []string{"tree", app}, []string{"plan", "-f", a.writeManifest(app)},
 			[]string{"history", app}, []string{"history", app, "--revision", "1"}, []string{"history", app, "--diff", "1"}, []string{"history", app, "--diff", "1,2"},
