@@ -7,10 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -85,6 +87,7 @@ func Setup(mgr ctrl.Manager, kind Kind, o Options) error {
 	b := ctrl.NewControllerManagedBy(managercache.PerSourceSync{Manager: mgr}).
 		Named(strings.ToLower(kind.GVK.Kind)).
 		WithOptions(controllerOptions(o, r.backoff)).
+		WithLogConstructor(newLogConstructor(mgr.GetLogger(), kind.GVK.Kind)).
 		For(kind.New(), builder.WithPredicates(predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool { return !r.OwnWrites.IsOwnWrite(e.ObjectOld, e.ObjectNew) },
 		})).
@@ -137,6 +140,17 @@ func controllerOptions(o Options, limiter *backoff) controller.Options {
 		RateLimiter:             limiter,
 		CacheSyncTimeout:        noTimeout,
 		ReconciliationTimeout:   reconcileTimeout,
+	}
+}
+
+// newLogConstructor returns a function that returns the logger of a reconcile. Its lines name the
+// application once, while the default repeats the kind, the name and the namespace in other keys.
+func newLogConstructor(logger logr.Logger, kind string) func(*reconcile.Request) logr.Logger {
+	return func(req *reconcile.Request) logr.Logger {
+		if req == nil {
+			return logger.WithValues("controller", strings.ToLower(kind))
+		}
+		return logger.WithValues(kind, klog.KRef(req.Namespace, req.Name))
 	}
 }
 

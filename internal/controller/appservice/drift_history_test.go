@@ -41,6 +41,8 @@ func TestUpdateEventsNameTheirCause(t *testing.T) {
 	})
 	w.Eventually(func() []string { return w.notes("ComponentUpdated") }, "60s").Should(ConsistOf(
 		"Updated Service web: metadata.annotations[example.com/team] changed"))
+	w.WaitIdle(w.name)
+	w.Expect(w.events()).To(ConsistOf("ComponentCreated", "ComponentReady", "ComponentUpdated"), "a change without a rollout is one event")
 	for _, value := range []string{"two", "three"} {
 		hash := w.deployment().Spec.Template.Annotations["apps.holdfast.dev/config-hash"]
 		edit(w, secret, func(s *corev1.Secret) { s.StringData = map[string]string{"TOKEN": value} })
