@@ -3,7 +3,6 @@ package objdiff
 import (
 	"bytes"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -159,22 +158,23 @@ func matchDepth(set *fieldpath.Set, at Path) int {
 
 // elementOf returns the element of a set that a step of a path names. It is false for an item if no
 // item of the set has merge keys.
-func elementOf(set *fieldpath.Set, s Step) (fieldpath.PathElement, bool) {
+func elementOf(set *fieldpath.Set, s Step) (found fieldpath.PathElement, ok bool) {
+	found = fieldpath.PathElement{FieldName: &s.Name}
 	if !s.Item {
-		return fieldpath.PathElement{FieldName: &s.Name}, true
+		return found, true
 	}
-	keyed := false
-	for _, elements := range []iter.Seq[fieldpath.PathElement]{set.Children.All(), set.Members.All()} {
-		for e := range elements {
-			if e.Key == nil {
-				continue
-			}
-			if keyed = true; keyText(*e.Key) == s.Name {
-				return e, true
-			}
+	visit := func(e fieldpath.PathElement) {
+		if e.Key == nil {
+			return
+		}
+		if ok = true; keyText(*e.Key) == s.Name {
+			found = e
 		}
 	}
-	return fieldpath.PathElement{FieldName: &s.Name}, keyed
+	// The iterators of the library panic if a loop ends early.
+	set.Children.Iterate(visit)
+	set.Members.Iterate(visit)
+	return found, ok
 }
 
 // keyText returns merge keys as printed in paths, for example 80/TCP.

@@ -83,7 +83,7 @@ func TestOwnersOf(t *testing.T) {
 	const managedFields = `
 - {manager: holdfast, operation: Apply, fieldsV1: {'f:spec': {'f:replicas': {}, 'f:containers': {'k:{"name":"app"}': {'.': {}, 'f:name': {}}}}}}
 - {manager: kubectl-set, operation: Update, fieldsV1: {'f:spec': {'f:containers': {'k:{"name":"app"}': {'f:image': {}}}}}}
-- {manager: sidecars, operation: Apply, fieldsV1: {'f:spec': {'f:containers': {'k:{"name":"proxy"}': {'f:image': {}}}, 'f:ports': {'k:{"port":80,"protocol":"TCP"}': {'f:name': {}}}}}}
+- {manager: sidecars, operation: Apply, fieldsV1: {'f:spec': {'f:containers': {'k:{"name":"proxy"}': {'f:image': {}}, 'k:{"name":"second"}': {'f:image': {}}, 'k:{"name":"third"}': {}}, 'f:ports': {'k:{"port":80,"protocol":"TCP"}': {'f:name': {}}}}}}
 - {manager: kubectl-edit, operation: Update, fieldsV1: {'f:spec': {'f:selector': {}, 'f:rules': {}, 'f:volumes': {'k:{"name":"tmp"}': {}}}}}
 - {manager: kubectl, operation: Update, subresource: scale, fieldsV1: {'f:spec': {'f:replicas': {}}}}`
 	var entries []metav1.ManagedFieldsEntry
@@ -94,6 +94,7 @@ func TestOwnersOf(t *testing.T) {
 		"spec.containers[app].image":   "kubectl-set (Update)",
 		"spec.containers[proxy].image": "sidecars (Apply)",
 		"spec.containers[new].image":   "",
+		"spec.containers[third].image": "sidecars (Apply)",
 		"spec.containers[app].args":    "",
 		"spec.ports[80/TCP].name":      "sidecars (Apply)",
 		"spec.selector.app":            "kubectl-edit (Update)",
