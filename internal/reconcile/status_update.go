@@ -41,8 +41,8 @@ func (r *Reconciler) updateStatus(ctx context.Context, scope *execute.Scope) err
 	}
 	after := computeStatus(before, app.GetGeneration(), states, scope, now)
 	scope.RequeueNoLaterThan(stallsAt(after, progressDeadline(states), now))
-	corrections, next := r.drift.due(app.GetUID(), before.Drift, now)
-	scope.RequeueNoLaterThan(next)
+	corrections, reportAt := r.drift.due(app.GetUID(), before.Drift, now)
+	scope.RequeueNoLaterThan(reportAt)
 	scope.DriftCorrections, after.Drift = corrections, addCorrections(before.Drift, corrections)
 	if len(scope.Plan.Steps) > 0 && meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady) { // not while suspended
 		if err := r.MarkRevisionHealthy(ctx, scope); err != nil {
