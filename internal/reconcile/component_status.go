@@ -111,12 +111,12 @@ func childrenHealth(c desired.Component, scope *execute.Scope) health.Result {
 	verdicts := make([]health.Result, 0, len(c.Children))
 	for _, child := range c.Children {
 		obj, ok := scope.Children[child.ID]
-		failure, rank := childFailureSummary(scope.Owner.Namespace, child.ID, scope.ChildErrs[child.ID])
+		failure := newChildFailure(scope.Owner.Namespace, child.ID, scope.ChildErrs[child.ID])
 		switch {
 		case ok:
 			verdicts = append(verdicts, health.EvaluateAtGeneration(obj, scope.DesiredGenerations[child.ID]))
 		case scope.SpecErr != nil:
-		case rank > 1: // the failed write explains why the child does not exist
+		case failure.rank > rankTransient: // the failed write explains why the child does not exist
 			verdicts = append(verdicts, health.Result{Status: health.Degraded, Reason: failure.reason, Message: failure.message})
 		default:
 			verdicts = append(verdicts, health.Missing(child.Kind.Kind, child.Name))

@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
-	"github.com/holdfast-dev/holdfast/internal/apply"
 	"github.com/holdfast-dev/holdfast/internal/desired"
 	"github.com/holdfast-dev/holdfast/internal/explain"
 	"github.com/holdfast-dev/holdfast/internal/health"
@@ -150,8 +148,9 @@ func failureSummary(states []componentState, scope *execute.Scope) (conditionSum
 	var unmanaged []*ownership.NameConflict
 	desiredIDs := map[desired.ID]bool{}
 	consider := func(id desired.ID) {
-		if s, r := childFailureSummary(scope.Owner.Namespace, id, scope.ChildErrs[id]); r > rank {
-			found, rank = s, r
+		if f := newChildFailure(scope.Owner.Namespace, id, scope.ChildErrs[id]); f.rank > rank {
+			found = conditionSummary{status: metav1.ConditionFalse, reason: f.reason, message: f.message, mayStall: true}
+			rank = f.rank
 		}
 		var conflict *ownership.NameConflict
 		if errors.As(scope.ChildErrs[id], &conflict) && conflict.Unmanaged {
@@ -180,47 +179,6 @@ func failureSummary(states []componentState, scope *execute.Scope) (conditionSum
 		found.message = ownership.UnmanagedMessage(scope.Owner, unmanaged) // one command for all of them
 	}
 	return found, rank > 0
-}
-
-func childFailureSummary(namespace string, id desired.ID, err error) (s conditionSummary, rank int) {
-	if err == nil {
-		return conditionSummary{}, 0
-	}
-	s = conditionSummary{status: metav1.ConditionFalse, message: err.Error(), mayStall: true}
-	var nameConflict *ownership.NameConflict
-	var terminating *ownership.Terminating
-	switch {
-	case errors.As(err, &nameConflict):
-		s.reason = appsapi.ReasonNameConflict
-		return s, 3
-	case execute.IsFieldConflict(err):
-		s.reason = appsapi.ReasonFieldConflict
-		return s, 3
-	case errors.As(err, &terminating):
-		s.reason = appsapi.ReasonProgressing
-		return s, 1
-	case errors.Is(err, apply.ErrStale):
-		s.reason = appsapi.ReasonProgressing
-		s.message = fmt.Sprintf("%s %s keeps changing while it is being updated; retrying", id.Kind.Kind, id.Name)
-		return s, 1
-	}
-	s.reason = appsapi.ReasonApplyFailed
-	var resizeErr execute.ResizeRejectedError
-	switch {
-	case errors.As(err, &resizeErr):
-		s.reason = appsapi.ReasonStorageChangeRejected
-	case execute.IsMissingSource(err):
-		s.reason = appsapi.ReasonCredentialSourceMissing
-	case execute.IsLostCredential(err):
-		s.reason = appsapi.ReasonCredentialsLost
-	}
-	var apiStatus apierrors.APIStatus
-	if c, known := rejectionCause(namespace, id, err); known {
-		s.message = c.Message
-	} else if errors.As(err, &apiStatus) && apply.IsRejected(err) {
-		s.message = fmt.Sprintf("The API server rejected %s %s: %s", id.Kind.Kind, id.Name, apiStatus.Status().Message)
-	}
-	return s, 2
 }
 
 const pendingChangesMessage = "Spec changes are pending; resume to apply them"
