@@ -44,13 +44,16 @@ func TestReferenceIsUpToDate(t *testing.T) {
 func renderReference(root *cobra.Command) string {
 	var b strings.Builder
 	for _, c := range root.Commands() {
+		if c.Hidden {
+			continue
+		}
 		fmt.Fprintf(&b, "\n**%s**: %s.\n\n```text\n%s\n", c.Name(), c.Short, c.UseLine())
 		if len(c.Aliases) > 0 {
 			fmt.Fprintf(&b, "Aliases: %s\n", strings.Join(c.Aliases, ", "))
 		}
 		b.WriteString(flagUsages(c.NonInheritedFlags().FlagUsages()) + "```\n")
 	}
-	fmt.Fprintf(&b, "\n**All commands** also accept the global flags of kubectl:\n\n```text\n%s```\n", flagUsages(root.PersistentFlags().FlagUsages()))
+	fmt.Fprintf(&b, "\n**All commands** also accept the flags that `kubectl holdfast options` prints:\n\n```text\n%s```\n", flagUsages(root.PersistentFlags().FlagUsages()))
 	return b.String()
 }
 
@@ -74,7 +77,7 @@ func TestEveryVerbHasAnExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range Command("dev").Commands() {
-		if !strings.Contains(string(content), "$ kubectl holdfast "+c.Name()) {
+		if !c.Hidden && !strings.Contains(string(content), "$ kubectl holdfast "+c.Name()) {
 			t.Errorf("%s has no example of %s", pluginPage, c.Name())
 		}
 	}

@@ -59,31 +59,20 @@ func Command(pluginVersion string) *cobra.Command {
 	}
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().StringVar(&env.Color, "color", "auto", "Colored output: auto, always or never. If NO_COLOR is set, auto means never")
-	cmd.AddCommand(
-		list.Command(env),
-		status.Command(env),
-		why.Command(env),
-		tree.Command(env),
-		plan.Command(env),
-		watch.Command(env),
-		drift.Command(env),
-		find.Command(env),
-		logs.Command(env),
-		history.Command(env),
-		rollback.Command(env),
-		suspend.Command(env),
-		suspend.ResumeCommand(env),
-		restart.Command(env),
-		rotate.Command(env),
-		scale.Command(env),
-		wait.Command(env),
-		ui.Command(env),
-		center.Command(env),
-		report.Command(env),
-		doctor.Command(env),
-		version.Command(env),
-		completion.Command(),
+	addGroups(cmd,
+		group{"Inspect applications", []*cobra.Command{
+			list.Command(env), status.Command(env), why.Command(env), tree.Command(env), logs.Command(env), find.Command(env), watch.Command(env), drift.Command(env), history.Command(env),
+		}},
+		group{"Change applications", []*cobra.Command{
+			plan.Command(env), wait.Command(env), rollback.Command(env), suspend.Command(env), suspend.ResumeCommand(env), restart.Command(env),
+			rotate.Command(env), scale.Command(env),
+		}},
+		group{"Application center", []*cobra.Command{ui.Command(env), center.Command(env)}},
+		group{"Installation and support", []*cobra.Command{
+			doctor.Command(env), version.Command(env), report.Command(env), completion.Command(),
+		}},
 	)
+	addSuggestions(cmd)
 	cli.ExplainUnreachable(cmd.Commands()...)
 	return cmd
 }
