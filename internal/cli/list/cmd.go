@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,24 +37,30 @@ type options struct {
 	allNamespaces bool
 	selector      string
 	noHeaders     bool
+	// kind and name select applications; empty means all.
+	kind, name string
 }
 
 // Command returns the list command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:     "list",
+		Use:     "list [KIND] [NAME]",
 		Aliases: []string{"ls", "get"},
 		Short:   "List applications and why they are not ready",
 		Long: `List the applications in a namespace, or with -A in all namespaces, with their Ready condition. The
 output shows the status that the operator reported; use kubectl holdfast why for details.`,
 		Example: `  kubectl holdfast list -A
-  kubectl holdfast list -l team=shop -o wide`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  kubectl holdfast list -l team=shop -o wide
+  kubectl holdfast list shop
+  kubectl holdfast list appstacks`,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: env.CompleteApplication,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Validate(); err != nil {
 				return err
 			}
+			o.parse(args)
 			return o.run(cmd.Context(), env, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -62,6 +69,23 @@ output shows the status that the operator reported; use kubectl holdfast why for
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "Label selector, for example team=shop")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "Omit the header row")
 	return cmd
+}
+
+// parse parses NAME, KIND, KIND NAME or KIND/NAME.
+func (o *options) parse(args []string) {
+	if len(args) == 0 {
+		return
+	}
+	kind, name, hasKind := strings.Cut(strings.Join(args, "/"), "/")
+	_, unknown := appkind.ByAlias(kind)
+	switch {
+	case hasKind:
+		o.kind, o.name = kind, name
+	case unknown == nil:
+		o.kind = kind
+	default:
+		o.name = kind
+	}
 }
 
 // applicationList is the machine-readable output.
@@ -102,7 +126,7 @@ func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) 
 		return err
 	}
 	done := cli.Progress(errOut, "Listing applications")
-	l := &lister{client: c, namespace: namespace, selector: selector}
+	l := &lister{client: c, namespace: namespace, selector: selector, kind: o.kind, name: o.name}
 	err = l.run(ctx)
 	done()
 	if err != nil {
@@ -111,7 +135,18 @@ func (o *options) run(ctx context.Context, env *cli.Env, out, errOut io.Writer) 
 	for _, hint := range l.hints {
 		fmt.Fprintf(errOut, "Not listed: %s\n", hint)
 	}
+	if o.name != "" && len(l.items) == 0 {
+		return fmt.Errorf("%s not found%s; kubectl holdfast list -A shows all applications", strings.TrimLeft(o.kind+"/"+o.name, "/"), inNamespace(namespace))
+	}
 	return o.print(env, l.items, namespace, out, errOut)
+}
+
+// inNamespace returns the scope of a list within a sentence.
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return " in any namespace"
+	}
+	return " in namespace " + namespace
 }
 
 // pageSize is the limit of each list request.
@@ -122,6 +157,8 @@ type lister struct {
 	client    client.Client
 	namespace string
 	selector  labels.Selector
+	// kind and name select applications; empty means all.
+	kind, name string
 
 	mu    sync.Mutex
 	items []item
@@ -134,7 +171,8 @@ type lister struct {
 
 func (l *lister) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for _, k := range appkind.Builtin {
+	builtin := l.selected(appkind.Builtin)
+	for _, k := range builtin {
 		group.Go(func() error {
 			err := l.list(ctx, k)
 			switch {
@@ -157,7 +195,7 @@ func (l *lister) run(ctx context.Context) error {
 			return nil
 		}
 		anyDiscovered = len(discovered) > 0
-		for _, k := range discovered {
+		for _, k := range l.selected(discovered) {
 			group.Go(func() error {
 				if err := l.list(ctx, k); err != nil {
 					l.addHint(err.Error())
@@ -172,7 +210,7 @@ func (l *lister) run(ctx context.Context) error {
 	case err != nil || anyDiscovered:
 	case len(l.notServed) > 0:
 		err = l.notServed[0]
-	case len(l.forbidden) == len(appkind.Builtin): // nothing was listed
+	case len(builtin) > 0 && len(l.forbidden) == len(builtin): // nothing was listed
 		err = l.forbidden[0]
 	}
 	slices.SortFunc(l.items, func(a, b item) int {
@@ -182,11 +220,26 @@ func (l *lister) run(ctx context.Context) error {
 	return err
 }
 
+// selected returns the kinds that are listed.
+func (l *lister) selected(kinds []*appkind.Kind) []*appkind.Kind {
+	if l.kind == "" {
+		return kinds
+	}
+	if k := appkind.Find(kinds, l.kind); k != nil {
+		return []*appkind.Kind{k}
+	}
+	return nil
+}
+
 func (l *lister) list(ctx context.Context, k *appkind.Kind) error {
 	continueToken := ""
 	for {
 		list := k.NewList()
-		err := l.client.List(ctx, list, &client.ListOptions{Namespace: l.namespace, LabelSelector: l.selector, Limit: pageSize, Continue: continueToken})
+		o := &client.ListOptions{Namespace: l.namespace, LabelSelector: l.selector, Limit: pageSize, Continue: continueToken}
+		if l.name != "" {
+			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", l.name)
+		}
+		err := l.client.List(ctx, list, o)
 		if err != nil {
 			return fmt.Errorf("list %ss: %w", k.Kind, cli.WithHint(err))
 		}
@@ -256,11 +309,7 @@ func (o *options) print(env *cli.Env, items []item, namespace string, out, errOu
 		}
 		return nil
 	case len(items) == 0:
-		scope := "in namespace " + namespace
-		if namespace == "" {
-			scope = "in any namespace"
-		}
-		fmt.Fprintf(errOut, "No applications found %s; config/samples has examples.\n", scope)
+		fmt.Fprintf(errOut, "No applications found%s; config/samples has examples.\n", inNamespace(namespace))
 		return nil
 	}
 	t := cli.Table{Columns: []string{"NAME", "KIND", "READY", "COMPONENTS", "AGE", "MESSAGE"}, NoHeaders: o.noHeaders, StackLastColumn: true}

@@ -102,6 +102,24 @@ func TestAmbiguousAndUnknownNames(t *testing.T) {
 	w.Expect(w.run("status", "shop", "-o", "xml").err).To(MatchError(HavePrefix(`output format "xml" is not supported; use one of: table, `)))
 }
 
+func TestListByNameAndKind(t *testing.T) {
+	w := newStory(t)
+	w.create(chainWithTag("1"))
+	other := &appsapi.AppService{ObjectMeta: w.meta("site")}
+	w.Expect(yaml.UnmarshalStrict([]byte(`image: "shop/site:1"`), &other.Spec)).To(Succeed())
+	w.Expect(w.Create(w.Context(), other)).To(Succeed())
+	const stack, service = "appstack.apps.holdfast.dev/shop\n", "appservice.apps.holdfast.dev/site\n"
+	for args, want := range map[string]string{
+		"list": stack + service, "list shop": stack, "get site": service, "list appstacks": stack, "list appsvc": service,
+		"list appstack shop": stack, "list appservice/site": service,
+	} {
+		w.Expect(w.mustRun(append(strings.Fields(args), "-o", "name")...)).To(Equal(want), args)
+	}
+	for _, args := range []string{"list nope", "list appservice/nope", "list appstack/site"} {
+		w.Expect(w.run(strings.Fields(args)...).err).To(MatchError(HaveSuffix(" not found in namespace "+w.NS+"; kubectl holdfast list -A shows all applications")), args)
+	}
+}
+
 // asUser returns the world of a user with the given permissions.
 func (w *world) asUser(user string, rules ...rbacv1.PolicyRule) *world {
 	w.Helper()
