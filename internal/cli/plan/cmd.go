@@ -19,17 +19,17 @@ import (
 
 // options has the flags.
 type options struct {
-	file     string
-	output   cli.Output
-	offline  bool
-	exitCode bool
+	file, kustomize string
+	output          cli.Output
+	offline         bool
+	exitCode        bool
 }
 
 // Command returns the plan command.
 func Command(env *cli.Env) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "plan -f FILE",
+		Use:   "plan -f FILE|DIRECTORY | -k DIRECTORY",
 		Short: "Preview the changes of a manifest",
 		Long: `Preview the changes that applying a manifest with applications (AppStack, AppService, CloudManager)
 would make in the cluster: created, changed, deleted and recreated objects, restarted pods, the rollout
@@ -43,6 +43,8 @@ deleted, and the components that would be applied at once in an empty cluster.
 The exit code is 0 with or without changes, and 1 if an object would be rejected. With --exit-code it is
 2 if there are changes.`,
 		Example: `  kubectl holdfast plan -f shop.yaml
+  kubectl holdfast plan -f manifests/
+  kubectl holdfast plan -k overlays/production
   kubectl holdfast plan -f shop.yaml -o json --exit-code
   kubectl holdfast plan -f shop.yaml --offline`,
 		Args: cobra.NoArgs,
@@ -53,7 +55,8 @@ The exit code is 0 with or without changes, and 1 if an object would be rejected
 			return run(cmd.Context(), env, o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "Manifest file, which can contain several documents, or - for standard input")
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "Manifest file, which can contain several documents, directory with manifests, or - for standard input")
+	cmd.Flags().StringVarP(&o.kustomize, "kustomize", "k", "", "Directory with a kustomization, which is built first")
 	cmd.Flags().BoolVar(&o.offline, "offline", false, "Print only the rollout order, without contacting the cluster")
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "Exit with code 2 if there are changes")
 	o.output.AddFlag(cmd.Flags(), cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatYAML)
@@ -61,15 +64,18 @@ The exit code is 0 with or without changes, and 1 if an object would be rejected
 }
 
 func (o options) validate() error {
-	if o.file == "" {
-		return errors.New("no manifest specified; use -f FILE, or -f - for standard input")
+	switch {
+	case o.file == "" && o.kustomize == "":
+		return errors.New("no manifest specified; use -f FILE, -f DIRECTORY or -k DIRECTORY, or -f - for standard input")
+	case o.file != "" && o.kustomize != "":
+		return errors.New("-f and -k cannot be combined; use one of them")
 	}
 	return o.output.Validate()
 }
 
 // run plans all applications of a manifest. An error of one application does not stop the others.
 func run(ctx context.Context, env *cli.Env, o options, in io.Reader, out, errOut io.Writer) error {
-	applications, err := readManifest(o.file, in, errOut)
+	applications, err := o.readManifests(in, errOut)
 	if o.offline {
 		return errors.Join(err, planOffline(o, applications, out))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,31 +28,39 @@ type declaredApp struct {
 	components []desired.ExpandedComponent
 }
 
-// readManifest returns the applications of a manifest. It skips documents of other kinds with a message.
-func readManifest(file string, in io.Reader, errOut io.Writer) ([]declaredApp, error) {
-	name := file
-	if file == "-" {
-		name = "standard input"
-	} else {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("%w; specify the path of a manifest, or - for standard input", err)
-		}
-		defer f.Close() //nolint:errcheck // read-only
-		in = f
+// readManifests returns the applications of the manifests of the flags. It skips documents of other kinds with a
+// message.
+func (o options) readManifests(in io.Reader, errOut io.Writer) ([]declaredApp, error) {
+	var out []declaredApp
+	sources, err := o.openManifests(in, errOut)
+	if err != nil {
+		return nil, err
 	}
+	var errs []error
+	for _, s := range sources {
+		applications, err := s.read(errOut)
+		out, errs = append(out, applications...), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil || len(out) > 0 {
+		return out, err
+	}
+	return nil, fmt.Errorf("%s: no %s found; specify a manifest with an application", o.manifestName(), supportedKinds)
+}
+
+// read returns the applications of one manifest.
+func (m manifest) read(errOut io.Writer) ([]declaredApp, error) {
 	var out []declaredApp
 	var errs []error
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(m.content))
 	for n := 1; ; n++ {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
-			break
+			return out, errors.Join(errs...)
 		}
 		if err != nil {
-			return out, errors.Join(append(errs, fmt.Errorf("read %s: %w; check that it is a text file", name, err))...)
+			return out, errors.Join(append(errs, fmt.Errorf("read %s: %w; check that it is a text file", m.name, err))...)
 		}
-		location := fmt.Sprintf("%s: document %d", name, n)
+		location := fmt.Sprintf("%s: document %d", m.name, n)
 		app, err := decodeDocument(document)
 		switch {
 		case errors.Is(err, errForeignGroup):
@@ -65,10 +72,6 @@ func readManifest(file string, in io.Reader, errOut io.Writer) ([]declaredApp, e
 			out = append(out, *app)
 		}
 	}
-	if len(out)+len(errs) == 0 {
-		return nil, fmt.Errorf("%s: no %s found; specify a manifest with an application", name, supportedKinds)
-	}
-	return out, errors.Join(errs...)
 }
 
 // supportedKinds are the kinds that plan supports.

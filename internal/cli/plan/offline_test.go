@@ -201,10 +201,10 @@ func TestUsageErrors(t *testing.T) {
 		in   io.Reader
 		want string
 	}{
-		"no file":            {want: "no manifest specified; use -f FILE, or -f - for standard input"},
+		"no file":            {want: "no manifest specified; use -f FILE, -f DIRECTORY or -k DIRECTORY, or -f - for standard input"},
 		"argument":           {args: []string{"shop.yaml"}, want: `unknown command "shop.yaml" for "plan"`},
 		"unsupported output": {args: []string{"-f", "-", "-o", "name"}, want: `output format "name" is not supported; use one of: table, wide, json, yaml`},
-		"missing file":       {args: []string{"-f", "testdata/none.yaml"}, want: "open testdata/none.yaml: no such file or directory; specify the path of a manifest, or - for standard input"},
+		"missing file":       {args: []string{"-f", "testdata/none.yaml"}, want: "stat testdata/none.yaml: no such file or directory; specify the path of a manifest or of a directory, or - for standard input"},
 		"read error":         {args: []string{"-f", "-"}, in: failingReadWriter{}, want: "read standard input: broken; check that it is a text file"},
 	}
 	for name, tc := range cases {
