@@ -3,18 +3,22 @@ package cli
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/internal/appkind"
 	"github.com/holdfast-dev/holdfast/internal/kubeclient"
+	"github.com/holdfast-dev/holdfast/internal/revision/reader"
 )
 
 // completionTimeout bounds the requests of a completion: the shell blocks until they return.
@@ -92,32 +96,101 @@ func completions(kinds []*appkind.Kind, names [][]string, args []string, toCompl
 		}
 	}
 	slices.Sort(out)
-	return slices.DeleteFunc(out, func(word string) bool { return !strings.HasPrefix(word, toComplete) })
+	return WithPrefix(out, toComplete)
 }
 
-// CompleteComponent completes the flag --component.
+// flagCompletion is a completion function of a flag.
+type flagCompletion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
+
+// completeFlag returns a completion function that reads the values of a flag from the cluster.
+func (e *Env) completeFlag(read func(ctx context.Context, c client.Client, args []string) ([]string, error)) flagCompletion {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		c, err := e.Client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(completionContext(cmd), completionTimeout)
+		defer cancel()
+		values, _ := read(ctx, c, args) // errors result in no completions
+		return WithPrefix(values, toComplete), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// WithPrefix returns the words that start with a prefix.
+func WithPrefix(words []string, prefix string) []string {
+	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, prefix) })
+}
+
+// CompleteComponent completes flags with a component of the application.
 func (e *Env) CompleteComponent(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	namespace, err := e.Namespace()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	c, err := e.Client()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(completionContext(cmd), completionTimeout)
-	defer cancel()
-	app, err := FindApplication(ctx, c, namespace, args)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, component := range appkind.Components(app) {
-		if strings.HasPrefix(component.Name, toComplete) {
-			out = append(out, component.Name)
+	return e.completeFlag(func(ctx context.Context, c client.Client, args []string) (names []string, err error) {
+		app, err := e.FindApplication(ctx, c, args)
+		if err != nil {
+			return nil, err
+		}
+		for _, component := range appkind.Components(app) {
+			names = append(names, component.Name)
+		}
+		return names, nil
+	})(cmd, args, toComplete)
+}
+
+// CompleteRevision completes flags with a revision of the application.
+func (e *Env) CompleteRevision(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return e.completeFlag(func(ctx context.Context, c client.Client, args []string) (numbers []string, err error) {
+		app, err := e.FindApplication(ctx, c, args)
+		if err != nil {
+			return nil, err
+		}
+		revisions, err := reader.List(ctx, c, app)
+		for _, r := range revisions {
+			numbers = append(numbers, strconv.FormatInt(r.Number, 10))
+		}
+		return numbers, err
+	})(cmd, args, toComplete)
+}
+
+// CompleteContainer completes flags with a container of the pods of the application.
+func (e *Env) CompleteContainer(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return e.completeFlag(func(ctx context.Context, c client.Client, args []string) (names []string, err error) {
+		app, err := e.FindApplication(ctx, c, args)
+		if err != nil {
+			return nil, err
+		}
+		var pods corev1.PodList
+		err = c.List(ctx, &pods, client.InNamespace(app.GetNamespace()), kubeclient.ManagedByHoldfast(), client.MatchingLabels{appsapi.LabelInstance: app.GetName()})
+		for i := range pods.Items {
+			for _, container := range slices.Concat(pods.Items[i].Spec.InitContainers, pods.Items[i].Spec.Containers) {
+				names = append(names, container.Name)
+			}
+		}
+		slices.Sort(names)
+		return slices.Compact(names), err
+	})(cmd, args, toComplete)
+}
+
+// CompleteNamespace completes flags with a namespace.
+func (e *Env) CompleteNamespace(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return e.completeFlag(func(ctx context.Context, c client.Client, _ []string) (names []string, err error) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+		err = c.List(ctx, list)
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, err
+	})(cmd, args, toComplete)
+}
+
+// RegisterCompletions completes the flags that several commands have.
+func (e *Env) RegisterCompletions(root *cobra.Command) {
+	_ = root.RegisterFlagCompletionFunc("namespace", e.CompleteNamespace) // fails only without the flag
+	for _, c := range root.Commands() {
+		if output := c.Flag("output"); output != nil {
+			formats := cobra.FixedCompletions(output.Annotations[formatsAnnotation], cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
+			_ = c.RegisterFlagCompletionFunc("output", formats) // the same
 		}
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completionContext returns the context of the command, which is nil during completion.

@@ -39,10 +39,14 @@ type Output struct {
 	allowed []string
 }
 
+// formatsAnnotation is the annotation of the flag with its formats, for completion.
+const formatsAnnotation = "holdfast_formats"
+
 // AddFlag adds the flag with the given formats. The first format is the default.
 func (o *Output) AddFlag(flags *pflag.FlagSet, formats ...string) {
 	o.allowed = formats
 	flags.StringVarP(&o.Format, "output", "o", formats[0], "Output format. One of: "+strings.Join(formats, ", "))
+	_ = flags.SetAnnotation("output", formatsAnnotation, strings.Split(strings.Join(formats, ", "), ", ")) // fails only without the flag
 }
 
 // Validate rejects unsupported formats and templates with syntax errors.

@@ -42,5 +42,7 @@ all components became ready. A rollback to an earlier revision gives that revisi
 	cmd.Flags().StringVar(&o.diff, "diff", "",
 		"Compare revisions: N compares revision N with the current spec, N,M compares revision N with revision M")
 	cmd.MarkFlagsMutuallyExclusive("revision", "diff")
+	_ = cmd.RegisterFlagCompletionFunc("revision", env.CompleteRevision) // fails only without the flag
+	_ = cmd.RegisterFlagCompletionFunc("diff", env.CompleteRevision)     // the same
 	return cmd
 }

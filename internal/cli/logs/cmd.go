@@ -56,6 +56,8 @@ containers.`,
 	f.Int64Var(&o.tail, "tail", 10, "Number of existing lines to print per container. -1 prints all lines")
 	f.DurationVar(&o.since, "since", 0, "Print only lines newer than this duration, for example 5m")
 	f.IntVar(&o.maxStreams, "max-streams", 20, "Maximum number of concurrent log streams")
+	_ = cmd.RegisterFlagCompletionFunc("component", env.CompleteComponent) // fails only without the flag
+	_ = cmd.RegisterFlagCompletionFunc("container", env.CompleteContainer) // the same
 	return cmd
 }
 

@@ -44,5 +44,6 @@ rollback is rejected.`,
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Only print the changes")
 	cmd.MarkFlagsMutuallyExclusive("yes", "dry-run")
+	_ = cmd.RegisterFlagCompletionFunc("to-revision", env.CompleteRevision) // fails only without the flag
 	return cmd
 }

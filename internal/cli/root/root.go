@@ -73,6 +73,7 @@ func Command(pluginVersion string) *cobra.Command {
 		}},
 	)
 	addSuggestions(cmd)
+	env.RegisterCompletions(cmd)
 	cli.ExplainUnreachable(cmd.Commands()...)
 	return cmd
 }

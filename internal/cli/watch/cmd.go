@@ -44,6 +44,9 @@ same event in both cases.`,
   kubectl holdfast watch pods -A -l app.kubernetes.io/managed-by=holdfast
   kubectl holdfast watch configmaps -o json --timeout 30s`,
 		Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return cli.WithPrefix(complete(env, args), toComplete), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(); err != nil {
 				return err
