@@ -185,6 +185,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("no center: got %+v", got)
 	}
 	testCenter(c)
+	testNamespacedAfterClusterWide(c)
 	testBrokenInstallation(c)
 	testUnprivilegedCaller(c, plane)
 }
@@ -210,6 +211,24 @@ func testCenter(c installation) {
 	c.waitReady("holdfast-center", 1)
 	c.expectFindings("an old center", 2, map[string]string{"center": "PROBLEM the center has version v1.1.0 and the operator has version v1.2.3: application states in the center can be wrong"})
 	c.must(deployments.Delete(c.Context(), "holdfast-center", metav1.DeleteOptions{}))
+}
+
+// testNamespacedAfterClusterWide restricts the operator to a namespace without deleting its cluster-wide permissions.
+func testNamespacedAfterClusterWide(c installation) {
+	c.Helper()
+	deployments := c.kube.AppsV1().Deployments(operator.Namespace)
+	setArgs := func(args string) {
+		c.Helper()
+		_, err := deployments.Patch(c.Context(), "holdfast-operator", "application/json-patch+json",
+			[]byte(`[{"op":"add","path":"/spec/template/spec/containers/0/args","value":`+args+`}]`), metav1.PatchOptions{})
+		c.must(err)
+		c.waitReady("holdfast-operator", 1)
+	}
+	setArgs(`["--namespaces=team-a"]`)
+	c.expectFindings("namespaced after cluster-wide", 2, map[string]string{"operator permissions": "PROBLEM ServiceAccount holdfast-system/holdfast-operator can read the Secrets of all namespaces, " +
+		"but the operator watches only team-a: the permissions of a cluster-wide installation remain"})
+	setArgs("[]")
+	c.expectFindings("cluster-wide again", 0, map[string]string{})
 }
 
 func testBrokenInstallation(c installation) {

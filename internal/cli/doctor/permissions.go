@@ -157,17 +157,11 @@ func (e *checker) checkOperatorPermissions(ctx context.Context) {
 	for _, ns := range e.operatorInfo.namespaces {
 		all = append(all, accessAttributes(strings.TrimSpace(ns), applicationRules)...)
 	}
-	user := fmt.Sprintf("system:serviceaccount:%s:%s", e.operatorNamespace, e.operatorInfo.serviceAccount)
-	missing, err := denied(ctx, all, func(ctx context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + e.operatorNamespace, "system:authenticated"}, ResourceAttributes: a,
-		}}
-		result, err := e.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
-			return false, err
-		}
-		return result.Status.Allowed, nil
-	})
+	missing, err := denied(ctx, all, e.operatorCan)
+	isClusterWide := false
+	if err == nil && len(missing) == 0 && len(e.operatorInfo.namespaces) > 0 {
+		isClusterWide, err = e.operatorCan(ctx, &authorizationv1.ResourceAttributes{Resource: "secrets", Verb: "list"})
+	}
 	switch {
 	case apierrors.IsForbidden(err):
 		e.add(check, Unknown, "not checked: no permission to create subjectaccessreviews.authorization.k8s.io",
@@ -178,10 +172,27 @@ func (e *checker) checkOperatorPermissions(ctx context.Context) {
 		e.add(check, Problem, fmt.Sprintf("ServiceAccount %s/%s cannot %s",
 			e.operatorNamespace, e.operatorInfo.serviceAccount, abbreviate(missing)),
 			"reapply dist/install.yaml of the installed operator version, which contains the required roles")
+	case isClusterWide:
+		e.add(check, Problem, fmt.Sprintf("ServiceAccount %s/%s can read the Secrets of all namespaces, but the operator watches only %s: "+
+			"the permissions of a cluster-wide installation remain", e.operatorNamespace, e.operatorInfo.serviceAccount, abbreviate(e.operatorInfo.namespaces)),
+			"delete them: kubectl delete clusterrolebinding holdfast-operator holdfast-center")
 	default:
 		e.add(check, OK, fmt.Sprintf("ServiceAccount %s/%s has all %d required permissions",
 			e.operatorNamespace, e.operatorInfo.serviceAccount, len(all)), "")
 	}
+}
+
+// operatorCan asks whether the ServiceAccount of the operator has a permission.
+func (e *checker) operatorCan(ctx context.Context, a *authorizationv1.ResourceAttributes) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:   fmt.Sprintf("system:serviceaccount:%s:%s", e.operatorNamespace, e.operatorInfo.serviceAccount),
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + e.operatorNamespace, "system:authenticated"}, ResourceAttributes: a,
+	}}
+	result, err := e.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return result.Status.Allowed, nil
 }
 
 // pluginRules are the permissions that the commands of the plugin require.
