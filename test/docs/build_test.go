@@ -57,3 +57,18 @@ func readText(t *testing.T, name string) string {
 	}
 	return string(content)
 }
+
+// TestNoAdviceToStopTheOperator checks that no page and no message advises to scale the operator to 0: all kinds can be
+// suspended, and without an operator nothing is corrected in the whole cluster.
+func TestNoAdviceToStopTheOperator(t *testing.T) {
+	texts := map[string]string{"docs/reference/messages.md": readText(t, "docs/reference/messages.md")}
+	for name := range pages(t) {
+		texts[name] = readText(t, name)
+	}
+	advice := regexp.MustCompile(`holdfast-operator[^\n]*--replicas=0`)
+	for name, text := range texts {
+		if found := advice.FindString(text); found != "" {
+			t.Errorf("%s: %s", name, found)
+		}
+	}
+}
