@@ -81,7 +81,7 @@ func TestJobRunsBeforeDependents(t *testing.T) {
 	observer := w.startWatcher(jobResource, deploymentResource)
 	w.create(fmt.Sprintf(jobSpec, "busy"))
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(MatchRegexp(
-		`^False/WaitingForDependency: Component "api" waits for "migrate": Job ` + w.NS + `/shop-migrate-[0-9a-f]{10} waits for its pods to complete$`))
+		`^False/WaitingForDependency: Component "api" waits for "migrate": Job ` + w.NS + `/shop-migrate-[0-9a-f]{10} has been running since [-0-9]{10}T[0-9:]{8}Z$`))
 	w.Expect(w.deployment("shop-api")).To(BeNil())
 	w.waitReady()
 	job := w.jobs("migrate")[0]
@@ -368,10 +368,10 @@ func TestInvalidScheduleIsReported(t *testing.T) {
 	w.create(`
 components:
 - {name: api, dependsOn: [report], service: {image: "shop/api:1"}}
-- {name: report, job: {image: "shop/report:done", schedule: "60 3 * * *"}}
+- {name: report, job: {image: "shop/report:done", schedule: "9-3 3 * * *"}}
 `)
 	w.Eventually(w.condition("Ready"), "60s", "20ms").Should(Equal(`False/InvalidSpec: Component "report": ` +
-		`schedule "60 3 * * *" has "60" as the minute, which must be from 0 to 59; correct it, for example "0 3 * * *" for every day at 03:00`))
+		`schedule "9-3 3 * * *" has "9-3" as the minute, which must be from 0 to 59; correct it, for example "0 3 * * *" for every day at 03:00`))
 	w.Expect(w.condition("Stalled")()).To(HavePrefix(`True/InvalidSpec: Component "report"`))
 	w.Expect(w.deployment("shop-api")).To(BeNil(), "nothing is written for an invalid spec")
 	w.editComponent("report", func(c *appsapi.Component) { c.Job.Schedule = "59 3 * * *" })
