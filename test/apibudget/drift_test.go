@@ -23,6 +23,10 @@ import (
 // repairTimeout is the time after which drift counts as not corrected.
 const repairTimeout = 15 * time.Second
 
+// reportInterval is the time in which further drift of the same object is only counted. The count would be reported
+// during a later row.
+const reportInterval = time.Minute
+
 // drift is a change of a child by another client.
 type drift struct {
 	name     string
@@ -159,6 +163,8 @@ func (s *harness) measureDrift() {
 // runDrifts applies all drifts at the same time, each to different applications.
 func (s *harness) runDrifts() (rows []row) {
 	s.Helper()
+	time.Sleep(reportInterval)
+	s.waitQuiet()
 	targets := s.driftTargets(appDrifts(), s.appNames(), func(d drift, app string) client.Object { return s.getChild(d, app) })
 	targets = append(targets, s.stackDriftTargets()...)
 	all := append(s.appNames(), s.stackNames()...)
