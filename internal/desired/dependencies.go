@@ -1,10 +1,12 @@
 package desired
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
@@ -74,4 +76,28 @@ func formerDependencies(keys *appsapi.Keys, deps []string, live metav1.Object, h
 func RenderUsesStatus(keys *appsapi.Keys, live metav1.Object) bool {
 	_, ok := live.GetAnnotations()[keys.PreviousDependsOn]
 	return ok
+}
+
+// dependencySettleSeconds is the default of update.minReadySeconds for pods without a readiness or startup
+// probe that other components depend on: such a pod is ready as soon as its program starts, even if the program
+// crashes at once.
+const dependencySettleSeconds = 5
+
+// minReadySeconds returns the minReadySeconds of a workload; 0 means unset.
+func (rc renderContext) minReadySeconds(c ExpandedComponent, u appsapi.UpdateSettings, template *corev1ac.PodTemplateSpecApplyConfiguration) int32 {
+	if u.MinReadySeconds != 0 || hasProbe(template) || !rc.hasDependents(c.Name) {
+		return u.MinReadySeconds
+	}
+	return min(dependencySettleSeconds, cmp.Or(u.ProgressDeadlineSeconds, defaultProgressDeadline)-1)
+}
+
+func hasProbe(template *corev1ac.PodTemplateSpecApplyConfiguration) bool {
+	return slices.ContainsFunc(template.Spec.Containers, func(c corev1ac.ContainerApplyConfiguration) bool {
+		return c.ReadinessProbe != nil || c.StartupProbe != nil
+	})
+}
+
+// hasDependents reports whether another component depends on a component.
+func (rc renderContext) hasDependents(name string) bool {
+	return slices.ContainsFunc(rc.components, func(c ExpandedComponent) bool { return slices.Contains(dependencies(c), name) })
 }

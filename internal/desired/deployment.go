@@ -52,7 +52,7 @@ func renderDeployment(rc renderContext, c ExpandedComponent, name string, live *
 	if s := service.Update.ProgressDeadlineSeconds; s != 0 {
 		spec.WithProgressDeadlineSeconds(s)
 	}
-	if s := service.Update.MinReadySeconds; s != 0 {
+	if s := rc.minReadySeconds(c, service.Update, template); s != 0 {
 		spec.WithMinReadySeconds(s)
 	}
 	spec.Replicas = service.Replicas

@@ -106,6 +106,41 @@ func TestDefaultReadinessProbe(t *testing.T) {
 	}
 }
 
+func TestComponentHasOneType(t *testing.T) {
+	service := &appsapi.ServiceComponent{}
+	got := ExpandComponents([]appsapi.Component{{Name: "a", Service: service}, {Name: "b"}, {Name: "c", Service: service, Job: &appsapi.JobComponent{}}})
+	const rule = "; set exactly one of service, stateful, job and database"
+	if got[0].InvalidType != "" || got[1].InvalidType != `Component "b" has 0 types`+rule || got[2].InvalidType != `Component "c" has 2 types`+rule {
+		t.Errorf("got %q, %q, %q", got[0].InvalidType, got[1].InvalidType, got[2].InvalidType)
+	}
+}
+
+// TestMinReadySeconds: pods without a probe are ready even if their program crashes at once.
+func TestMinReadySeconds(t *testing.T) {
+	const dependent = `, {name: web, dependsOn: [a], service: {image: a}}]`
+	for spec, want := range map[string]int32{
+		`[{name: a, service: {image: a}}]`:                                                                                                              0,
+		`[{name: a, service: {image: a}}` + dependent:                                                                                                   5,
+		`[{name: a, service: {image: a, ports: [{port: 80}]}}` + dependent:                                                                              0,
+		`[{name: a, service: {image: a, probes: {startup: {exec: {command: [ok]}}}}}` + dependent:                                                       0,
+		`[{name: a, service: {image: a, update: {minReadySeconds: 1}}}` + dependent:                                                                     1,
+		`[{name: a, service: {image: a, update: {progressDeadlineSeconds: 3}}}` + dependent:                                                             2,
+		`[{name: a, stateful: {image: a, storage: [{name: data, mountPath: /data, size: 1Gi}]}}` + dependent:                                            5,
+		`[{name: a, service: {image: a, podTemplateOverlay: {spec: {containers: [{name: app, readinessProbe: {exec: {command: [ok]}}}]}}}}` + dependent: 0,
+	} {
+		c := Build(stack, components(t, spec), ClusterState{})[0]
+		var got struct {
+			Spec struct {
+				MinReadySeconds int32 `json:"minReadySeconds"`
+			} `json:"spec"`
+		}
+		must(yaml.Unmarshal(render(t, c.Children[0], nil), &got))
+		if got.Spec.MinReadySeconds != want {
+			t.Errorf("%s: minReadySeconds %d, want %d", spec, got.Spec.MinReadySeconds, want)
+		}
+	}
+}
+
 // TestJobNames: shortened names keep the hash of the spec, and names of CronJobs leave room for the suffix that
 // Kubernetes appends.
 func TestJobNames(t *testing.T) {

@@ -92,7 +92,7 @@ func renderStatefulSet(rc renderContext, c ExpandedComponent, name string, live 
 		WithPersistentVolumeClaimRetentionPolicy(appsv1ac.StatefulSetPersistentVolumeClaimRetentionPolicy().
 			WithWhenDeleted(appsv1.RetainPersistentVolumeClaimRetentionPolicyType).
 			WithWhenScaled(appsv1.RetainPersistentVolumeClaimRetentionPolicyType))
-	if s := c.Stateful.Update.MinReadySeconds; s != 0 {
+	if s := rc.minReadySeconds(c, c.Stateful.Update, template); s != 0 {
 		spec.WithMinReadySeconds(s)
 	}
 	spec.Replicas = c.Stateful.Replicas

@@ -22,7 +22,10 @@ func TestSatisfied(t *testing.T) {
 		"not a pointer":                          {plain{}, false},
 		"the only pod is ready":                  {deployment(nil, counts{1, 1, 1, 1}), true},
 		"the only pod is not ready":              {deployment(nil, counts{1, 1, 0, 0}), false},
-		"two of three":                           {deployment(new(int32(3)), counts{3, 3, 2, 0}), true},
+		"two of three":                           {deployment(new(int32(3)), counts{3, 3, 2, 0}, probed), true},
+		"two of three without a probe":           {deployment(new(int32(3)), counts{3, 3, 2, 1}), false},
+		"two of three settled":                   {deployment(new(int32(3)), counts{3, 3, 3, 2}), true},
+		"set without a probe":                    {setOf(new(int32(3)), counts{3, 3, 3, 1}), false},
 		"one of three":                           {deployment(new(int32(3)), counts{3, 3, 1, 1}), false},
 		"half is not a majority":                 {deployment(new(int32(4)), counts{4, 4, 2, 2}), false},
 		"three of four":                          {deployment(new(int32(4)), counts{4, 4, 3, 3}), true},
@@ -94,4 +97,8 @@ func TestRolledOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+func probed(d *appsv1.Deployment) {
+	d.Spec.Template.Spec.Containers = []corev1.Container{{ReadinessProbe: &corev1.Probe{}}}
 }

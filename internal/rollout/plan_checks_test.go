@@ -78,7 +78,13 @@ func (w *world) isSatisfied(n int) bool {
 		return jobHasCondition(o, batchv1.JobComplete)
 	case *appsv1.Deployment:
 		want, s := *o.Spec.Replicas, o.Status
-		good := s.ObservedGeneration == o.Generation && (want == 0 || s.ReadyReplicas-(s.Replicas-s.UpdatedReplicas) > want/2)
+		settled := s.AvailableReplicas // pods without a probe are ready before their program has settled
+		for _, c := range o.Spec.Template.Spec.Containers {
+			if c.ReadinessProbe != nil {
+				settled = s.ReadyReplicas
+			}
+		}
+		good := s.ObservedGeneration == o.Generation && (want == 0 || settled-(s.Replicas-s.UpdatedReplicas) > want/2)
 		return good && (p.suspended || w.records[id].version == p.version)
 	}
 	return false

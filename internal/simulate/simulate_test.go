@@ -181,8 +181,8 @@ func formatResult(r *Result) []string {
 }
 
 const (
-	db        = "{name: db, stateful: {image: 'db:1', replicas: 1, storage: [{name: data, mountPath: /data, size: 1Gi}]}}"
-	dbLarger  = "{name: db, stateful: {image: 'db:1', replicas: 1, storage: [{name: data, mountPath: /data, size: 2Gi}]}}"
+	db        = "{name: db, stateful: {image: 'db:1', replicas: 1, update: {minReadySeconds: 1}, storage: [{name: data, mountPath: /data, size: 1Gi}]}}"
+	dbLarger  = "{name: db, stateful: {image: 'db:1', replicas: 1, update: {minReadySeconds: 1}, storage: [{name: data, mountPath: /data, size: 2Gi}]}}"
 	api       = "{name: api, dependsOn: [db], service: {image: 'api:1'}}"
 	api2      = "{name: api, dependsOn: [db], service: {image: 'api:2'}}"
 	web       = "{name: web, dependsOn: [api], service: {image: 'web:1', ports: [{port: 80}]}}"

@@ -17,6 +17,22 @@ components:
 - {name: lone, service: {image: "shop/lone:1"}}
 `
 
+// A pod without a probe is ready for a moment before its program crashes.
+func TestDependentsWaitForCrashingDependencyWithoutProbe(t *testing.T) {
+	w := newStory(t)
+	w.create(`
+components:
+- {name: worker, service: {image: "shop/worker:crash"}}
+- {name: web, dependsOn: [worker], service: {image: "shop/web:1"}}
+`)
+	w.Eventually(w.condition("Ready"), "60s", "50ms").Should(HavePrefix("False/ComponentDegraded"))
+	w.Consistently(func() any { return w.deployment("shop-web") }, "6s", "100ms").Should(BeNil(), "web does not start")
+	w.editComponent("worker", func(c *appsapi.Component) { c.Service.Image = "shop/worker:1" })
+	w.waitReady()
+	w.Expect(w.deployment("shop-worker").Spec.MinReadySeconds).To(BeEquivalentTo(5))
+	w.expectSteadyState()
+}
+
 func TestStackIsCreatedAndEdited(t *testing.T) {
 	w := newStory(t)
 	w.create(shop)

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/testutil/watcher"
 )
 
-// cycleBaseSpec has the order a, b, c.
+// cycleBaseSpec has the order a, b, c. Without probes, dependents would wait until the pods have settled.
 const cycleBaseSpec = `
 components:
-- {name: a, service: {image: "shop/a:1"}}
+- {name: a, service: {image: "shop/a:1", probes: {readiness: {exec: {command: [ready]}}}}}
 - {name: b, dependsOn: [a], service: {image: "shop/b:1", ports: [{port: 80}]}}
-- {name: c, bindings: [{component: b}], service: {image: "shop/c:1"}}
+- {name: c, bindings: [{component: b}], service: {image: "shop/c:1", probes: {readiness: {exec: {command: [ready]}}}}}
 - {name: lone, service: {image: "shop/lone:1"}}
 `
 

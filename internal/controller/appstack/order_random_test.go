@@ -57,6 +57,8 @@ func (r rng) randomStack(n int) appsapi.AppStackSpec {
 			c.Job.Image = r.randomImage(c.Name, 1)
 		} else {
 			c.Service = &appsapi.ServiceComponent{ServerSpec: appsapi.ServerSpec{Replicas: new(int32(1 + r.IntN(3)))}}
+			// Without a probe, dependents would wait until the pods have settled.
+			c.Service.Probes.Readiness = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"ready"}}}}
 			c.Service.Image = r.randomImage(c.Name, 1)
 			if r.oneIn(2) {
 				c.Service.Ports = []appsapi.Port{{Port: 80, TargetPort: 8080}}

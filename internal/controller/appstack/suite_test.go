@@ -28,6 +28,7 @@ var behaviors = map[string]podsim.Behavior{
 	"slow":    podsim.Slow(time.Second),
 	"done":    podsim.Succeeded(),
 	"fail":    podsim.Failed(3),
+	"crash":   podsim.CrashLoop(3).After(200*time.Millisecond).WithRestarts(1000, 2*time.Second), // ready for a moment after each restart
 	"busy":    podsim.Succeeded().After(2 * time.Second),
 	"runs":    podsim.Ready(), // never exits, as if it hung
 	"works":   podsim.Ready(), // a job that never completes
