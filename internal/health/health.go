@@ -233,6 +233,13 @@ func staticHealth(o metav1.Object, obj runtime.Object) Result {
 	return healthy(describe(obj) + " is set up")
 }
 
+// SuspendedMessage is the message of a suspended component that runs, and SuspendedSuffix ends the message of one
+// that is not healthy.
+const (
+	SuspendedMessage = "Suspended: drift is not corrected and updates are not applied"
+	SuspendedSuffix  = "; suspended, so drift is not corrected"
+)
+
 // Missing is the health of a child that does not exist.
 func Missing(kind, name string) Result {
 	return progressing(fmt.Sprintf("%s %s does not exist", kind, name))

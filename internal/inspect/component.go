@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,9 +47,9 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component,
 	case verdict.Reason == appsapi.ReasonInvalidSpec:
 		result.Health = Waiting
 	case c.Suspended && result.Health == health.Healthy:
-		result.Health, result.Message = health.Suspended, "Suspended: drift is not corrected and updates are not applied"
+		result.Health, result.Message = health.Suspended, health.SuspendedMessage
 	case c.Suspended && !v.Deleting:
-		result.Message += "; suspended, so drift is not corrected"
+		result.Message = strings.TrimSuffix(result.Message, health.SuspendedSuffix) + health.SuspendedSuffix // reported databases have it
 	case result.Health == health.Healthy && verdict.Reason != appsapi.ReasonRotating: // a rotation may wait for a client
 		result.Message = explain.Warning(result.Causes)
 	}

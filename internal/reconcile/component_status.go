@@ -161,8 +161,10 @@ func (v *componentState) fillStatus(statesByName map[string]*componentState) {
 		// The field is set only while the component waits. Otherwise an upgrade of the operator would
 		// rewrite the status of every AppStack.
 		s.DependsOn = v.component.DependsOn
+	case v.component.Suspended && v.health.Status == health.Healthy:
+		s.Reason, s.Message = appsapi.ReasonSuspended, health.SuspendedMessage
 	case v.component.Suspended:
-		s.Reason = appsapi.ReasonSuspended
+		s.Reason, s.Message = appsapi.ReasonSuspended, v.health.Message+health.SuspendedSuffix
 	case v.health.Status == health.Healthy && v.health.Reason != appsapi.ReasonRotating: // a rotation may wait for a client for a long time
 		s.Message = v.warning
 	}
