@@ -40,7 +40,7 @@ func (s *secrets) Get(_ context.Context, name client.ObjectKey, into client.Obje
 			return nil
 		}
 		s.reads++
-		s.Secret.DeepCopyInto(o)
+		s.DeepCopyInto(o)
 	}
 	return nil
 }

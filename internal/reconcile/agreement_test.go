@@ -59,7 +59,7 @@ var operatorFacts = map[string]func(*execute.Scope, *fixtures.Fixture){
 	"certificate": func(scope *execute.Scope, _ *fixtures.Fixture) {
 		scope.MissingRefs = map[string][]desired.Ref{"site": {{Kind: desired.RefSecret, Name: "cert"}}}
 	},
-	"conflict": func(scope *execute.Scope, s *fixtures.Fixture) {
+	"conflict": func(scope *execute.Scope, _ *fixtures.Fixture) {
 		id := desired.ID{Kind: desired.KindDeployment, Name: "shop-api"}
 		scope.ChildErrs[id] = ownership.NewNameConflict(scope.Owner, id, "exists and is not managed by Holdfast; delete it")
 	},

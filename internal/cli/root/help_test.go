@@ -51,7 +51,7 @@ func TestGlobalFlagsHaveTheirOwnCommand(t *testing.T) {
 
 func TestUnknownCommandsSuggestTheRightOne(t *testing.T) {
 	for name, want := range map[string]string{"describe": "status", "explain": "why", "statsu": "status", "undo": "rollback", "pause": "suspend", "diff": "plan"} {
-		if _, err := run(name, "shop"); err == nil || !strings.Contains(err.Error(), "Did you mean this?\n\t"+want) {
+		if _, err := run(name, "shop"); err == nil || !strings.Contains(err.Error(), "Did you mean this?") || !strings.Contains(err.Error(), "\n\t"+want+"\n") {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 	}

@@ -22,9 +22,8 @@ import (
 
 // observe reads the children of an application, its data, and the objects that its pods refer to.
 func (e *Executor) observe(ctx context.Context, s *Scope) error {
-	specs, err := e.components(ctx, s.App)
-	if err != nil {
-		s.SpecErr = err
+	var specs []desired.ExpandedComponent
+	if specs, s.SpecErr = e.components(ctx, s.App); s.SpecErr != nil {
 		return nil
 	}
 	s.Components = desired.Build(s.Owner, specs, desired.ClusterState{}) // the status of a failed reconcile needs the components, too
