@@ -22,8 +22,8 @@ import (
 
 // observe reads the children of an application, its data, and the objects that its pods refer to.
 func (e *Executor) observe(ctx context.Context, s *Scope) error {
-	var specs []desired.ExpandedComponent
-	if specs, s.SpecErr = e.components(ctx, s.App); s.SpecErr != nil {
+	specs, err := e.components(ctx, s.App)
+	if s.SpecErr = err; len(specs) == 0 { // the spec is invalid
 		return nil
 	}
 	s.Components = desired.Build(s.Owner, specs, desired.ClusterState{}) // the status of a failed reconcile needs the components, too
