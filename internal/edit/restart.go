@@ -2,7 +2,6 @@ package edit
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,31 +46,10 @@ func Restart(app appkind.Application, spec map[string]any, component string, now
 		}
 	}
 	if len(r.Components) == 0 {
-		return r, appkind.UserErrorf("%s has no component to restart: %s; %s", appkind.Title(app), r.skippedJobs(), runAgainHint(app, spec, r.Jobs))
+		return r, appkind.UserErrorf("%s has no component to restart: %s; to run a job again: kubectl holdfast run %s -n %s",
+			appkind.Title(app), r.skippedJobs(), app.GetName(), app.GetNamespace())
 	}
 	return r, nil
-}
-
-// runAgainHint returns the commands that run jobs again. A deleted Job is created again, and a scheduled job runs at once
-// as a Job of its own. Only the status has the names of Jobs, which contain a hash of their spec.
-func runAgainHint(app appkind.Application, spec map[string]any, jobs []string) string {
-	var commands []string
-	if stack, ok := app.(appkind.Stack); ok {
-		for _, c := range stack.StackStatus().Components {
-			job, _ := findByKey(objectList(spec, "components"), "name", c.Name)["job"].(map[string]any)
-			switch {
-			case c.ResourceName == "" || !slices.Contains(jobs, c.Name):
-			case job["schedule"] != nil:
-				commands = append(commands, fmt.Sprintf("kubectl create job %s-now --from=cronjob/%s -n %s", c.ResourceName, c.ResourceName, app.GetNamespace()))
-			default:
-				commands = append(commands, fmt.Sprintf("kubectl delete job %s -n %s", c.ResourceName, app.GetNamespace()))
-			}
-		}
-	}
-	if len(commands) == 0 {
-		return "change the spec of a job to run it again"
-	}
-	return "to run them again: " + strings.Join(commands, "; ")
 }
 
 // restartUnsupportedError explains how to restart an application whose kind has no operations.

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-dev/holdfast/internal/cli/restart"
 	"github.com/holdfast-dev/holdfast/internal/cli/rollback"
 	"github.com/holdfast-dev/holdfast/internal/cli/rotate"
+	"github.com/holdfast-dev/holdfast/internal/cli/runjob"
 	"github.com/holdfast-dev/holdfast/internal/cli/scale"
 	"github.com/holdfast-dev/holdfast/internal/cli/status"
 	"github.com/holdfast-dev/holdfast/internal/cli/suspend"
@@ -65,7 +66,7 @@ func Command(pluginVersion string) *cobra.Command {
 		}},
 		group{"Change applications", []*cobra.Command{
 			plan.Command(env), wait.Command(env), rollback.Command(env), suspend.Command(env), suspend.ResumeCommand(env), restart.Command(env),
-			rotate.Command(env), scale.Command(env),
+			rotate.Command(env), runjob.Command(env), scale.Command(env),
 		}},
 		group{"Application center", []*cobra.Command{ui.Command(env), center.Command(env)}},
 		group{"Installation and support", []*cobra.Command{

@@ -101,7 +101,7 @@ func TestRestart(t *testing.T) {
 	w.Eventually(func() []types.UID { return w.podUIDs("db") }, "60s", "50ms").Should(And(HaveLen(1), Not(Equal(db))))
 	w.Expect(w.jobUIDs()).To(Equal(jobs))
 	a := w.run("restart", "shop", "--component", "migrate")
-	w.Expect(a.err).To(MatchError(MatchRegexp("^AppStack %s/shop has no component to restart: jobs are not restarted \\(migrate\\); to run them again: kubectl delete job shop-migrate-[0-9a-f]{10} -n %[1]s$", w.NS)))
+	w.Expect(a.err).To(MatchError(fmt.Sprintf("AppStack %s/shop has no component to restart: jobs are not restarted (migrate); to run a job again: kubectl holdfast run shop -n %[1]s", w.NS)))
 
 	w.mustRun("suspend", "shop", "--component", "web")
 	w.Expect(w.mustRun("restart", "shop")).To(HaveSuffix(" Suspended components restart after kubectl holdfast resume: web.\n"))
