@@ -23,14 +23,16 @@ const driftReadInterval = time.Minute
 // Errors count as unknown managers: they must not delay the repair.
 func (a *Applier) driftManagers(ctx context.Context, owner desired.Owner, id desired.ID, config *desired.Config, current client.Object,
 	takenOver []fieldmanager.ForeignField) (managers []string, ownWrite bool) {
+	k := key{id, owner.Namespace}
 	for _, f := range takenOver {
 		managers = append(managers, f.Managers...)
 	}
-	if len(managers) > 0 {
+	if len(managers) > 0 { // recorded, because a retry of the repair no longer finds them
 		slices.Sort(managers)
-		return slices.Compact(managers), false
+		managers = slices.Compact(managers)
+		a.childCache.recordDriftManagers(k, owner.UID, managers, a.clock.Now())
+		return managers, false
 	}
-	k := key{id, owner.Namespace}
 	managers, due := a.childCache.knownDriftManagers(k, owner.UID, a.clock.Now())
 	if !due {
 		return managers, false

@@ -160,7 +160,8 @@ func (w *world) forSubtest(t *testing.T) *world { return &world{w.ForTest(t), w.
 func testLifecycle(w *world) {
 	g := w.cluster
 	exitCode := func(access, manifest string) int {
-		_, _, err := w.runPlan(access, manifest, "--exit-code")
+		out, _, err := w.runPlan(access, manifest, "--exit-code")
+		w.Log(out)
 		return cli.ExitCode(err)
 	}
 	w.Expect(exitCode(g.plannerKubeconfig, stackManifest)).To(gomega.Equal(2), "before creation")

@@ -254,7 +254,8 @@ func (w *world) waitSettled(s *editedApp) {
 		}
 		idlePeriod := quietPeriod
 		if c.Status != metav1.ConditionTrue { // may remain, for example when a suspended component is required
-			idlePeriod = 4 * quietPeriod
+			// Dependents of a component without a probe start when it has run for five seconds.
+			idlePeriod = max(4*quietPeriod, 7*time.Second)
 		}
 		// No event shows that nothing is written.
 		writes := w.Requests(func() { time.Sleep(idlePeriod) }).Writes().Where(func(e *audit.Event) bool {
