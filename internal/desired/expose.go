@@ -150,11 +150,3 @@ func externalEndpoints(e *appsapi.ExposeSettings) []appsapi.Endpoint {
 	}
 	return out
 }
-
-// TLSSecret returns the name of the Secret with the certificate of an exposed component; empty if it has none.
-func TLSSecret(c ExpandedComponent) string {
-	if c.Service == nil || c.Service.Expose == nil || c.Service.Expose.TLS == nil || len(c.Service.Ports) == 0 {
-		return ""
-	}
-	return c.Service.Expose.TLS.SecretName
-}

@@ -106,19 +106,6 @@ func TestDefaultReadinessProbe(t *testing.T) {
 	}
 }
 
-func TestTLSSecret(t *testing.T) {
-	for spec, want := range map[string]string{
-		`[{name: a, service: {image: a, ports: [{port: 80}], expose: {ingressClassName: nginx, tls: {secretName: cert}}}}]`: "cert",
-		`[{name: a, service: {image: a, ports: [{port: 80}], expose: {ingressClassName: nginx}}}]`:                          "",
-		`[{name: a, service: {image: a, expose: {ingressClassName: nginx, tls: {secretName: cert}}}}]`:                      "",
-		`[{name: a, job: {image: a}}]`: "",
-	} {
-		if got := TLSSecret(components(t, spec)[0]); got != want {
-			t.Errorf("%s: got %q, want %q", spec, got, want)
-		}
-	}
-}
-
 func TestComponentHasOneType(t *testing.T) {
 	service := &appsapi.ServiceComponent{}
 	got := ExpandComponents([]appsapi.Component{{Name: "a", Service: service}, {Name: "b"}, {Name: "c", Service: service, Job: &appsapi.JobComponent{}}})

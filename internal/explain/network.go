@@ -22,8 +22,6 @@ const (
 	loadBalancerGrace = 2 * time.Minute
 	// endpointGrace gives pods time to become ready and to appear in the EndpointSlices.
 	endpointGrace = time.Minute
-	// certificateGrace is how long another controller can take to issue the certificate of a new Ingress.
-	certificateGrace = time.Minute
 )
 
 // checkCustomResources checks custom resources by their own status.
@@ -209,12 +207,7 @@ func (e *explainer) checkIngress(i *networkingv1.Ingress) {
 		addMissing("spec.ingressClassName", "IngressClass", *c)
 	}
 	for n, tls := range i.Spec.TLS {
-		if !slices.Contains(e.snapshot.MissingRefs, Ref{"Secret", tls.SecretName}) {
-			continue
-		}
-		if end := i.CreationTimestamp.Add(certificateGrace); e.now.Before(end) {
-			e.scheduleRecheck(end)
-		} else {
+		if slices.Contains(e.snapshot.MissingRefs, Ref{"Secret", tls.SecretName}) {
 			addMissing(fmt.Sprintf("spec.tls[%d].secretName", n), "Secret", tls.SecretName)
 		}
 	}

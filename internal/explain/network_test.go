@@ -151,9 +151,6 @@ func TestIngressReferences(t *testing.T) {
 			},
 		}
 	}
-	issuing := snapshot(nil, Ref{"Secret", "cert"})
-	issuing.Ingresses = []*networkingv1.Ingress{ingress.DeepCopy()}
-	issuing.Ingresses[0].CreationTimestamp = metav1.NewTime(testNow.Add(-10 * time.Second))
 	noDefault := snapshot([]string{"Service"})
 	noDefault.Services = append(noDefault.Services[:1], &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "api"}})
 	checkDiagnoses(t, map[string]snapshotCase{
@@ -161,8 +158,7 @@ func TestIngressReferences(t *testing.T) {
 			snapshot(nil, Ref{"Secret", "cert"}),
 			oneCause(broken("spec.tls[1].secretName", "Secret", "cert")),
 		},
-		"certificate of a new Ingress": {issuing, Diagnosis{RecheckAt: testNow.Add(50 * time.Second)}},
-		"ConfigMap of the same name":   {snapshot(nil, Ref{"ConfigMap", "cert"}), Diagnosis{}},
+		"ConfigMap of the same name": {snapshot(nil, Ref{"ConfigMap", "cert"}), Diagnosis{}},
 		"Service does not exist": {
 			snapshot([]string{"Service", "IngressClass"}),
 			oneCause(broken("spec.rules", "Service", "api")),

@@ -29,11 +29,7 @@ func (v *View) evaluateComponent(in Input, index *appIndex, c desired.Component,
 		Causes: explain.PreserveSince(diagnosis.Causes, in.Status.Causes),
 	}
 	verdict, failed := index.childrenVerdict(in, c, v.notCreated(in), failures)
-	for _, c := range failed {
-		if !result.hasCause(c.Code, c.Object.Kind, c.Object.Name) {
-			result.Causes = slices.Insert(result.Causes, 0, c)
-		}
-	}
+	result.Causes = append(failed, result.Causes...)
 	result.Tree = index.buildTree(in, c)
 	annotateCauses(result.Tree, result.Causes)
 	result.Ready, result.Desired = replicaCounts(index.children[c.Workload])
@@ -87,9 +83,6 @@ func (ix *appIndex) childrenVerdict(in Input, c desired.Component, notCreated *h
 		switch obj := ix.children[child.ID]; {
 		case obj != nil:
 			verdicts = append(verdicts, health.Evaluate(obj))
-			if failure != nil && failure.Code == explain.IngressBroken {
-				failed = append(failed, *failure)
-			}
 		case !ix.wasRead(child.Kind):
 			if !isPassiveKind(child.Kind) {
 				verdicts = append(verdicts, health.Result{Status: health.Unknown,

@@ -28,8 +28,8 @@ func neverObserved(in Input) bool {
 	return in.Status.ObservedGeneration == 0 && len(in.Status.Conditions) == 0
 }
 
-// failedWrites returns the problems of children that the operator reports: rejections and name conflicts,
-// which explain why a child does not exist, and missing certificates.
+// failedWrites returns the failed writes of children that the operator reports: rejections and name
+// conflicts. They explain why a child does not exist.
 func (v *View) failedWrites(in Input) []explain.Cause {
 	var out []explain.Cause
 	for _, c := range in.Status.Causes {

@@ -88,11 +88,10 @@ func (v *View) addReportedCauses(in Input) {
 	}
 }
 
-// operatorOnlyCodes are causes that only the writer of an object sees, or that need permission to read Secrets.
+// operatorOnlyCodes are causes that only the writer of an object sees.
 var operatorOnlyCodes = []explain.Code{
 	explain.FieldConflict, explain.QuotaExceeded, explain.QuotaNeedsRequests, explain.LimitRange, explain.PodSecurity,
 	explain.WebhookDenied, explain.WebhookDown, explain.PolicyDenied, explain.NamespaceTerminating, explain.CreateFailed,
-	explain.IngressBroken,
 }
 
 // Reasons that add nothing to the state of the components: transient ones, and those whose causes are

@@ -9,9 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,7 +43,7 @@ type componentAssessment struct {
 }
 
 // operatorFacts are facts that the operator does not find in the objects, by fixture: it connects to databases,
-// sees the answers to its writes and the missing Secrets, and learns from events which StorageClasses are missing, because it does not
+// sees the answers to its writes, and learns from events which StorageClasses are missing, because it does not
 // read them.
 var operatorFacts = map[string]func(*execute.Scope, *fixtures.Fixture){
 	"broken-db": func(_ *execute.Scope, s *fixtures.Fixture) {
@@ -55,9 +53,6 @@ var operatorFacts = map[string]func(*execute.Scope, *fixtures.Fixture){
 	"rotating": func(scope *execute.Scope, s *fixtures.Fixture) {
 		db := s.StackStatus().Components[0]
 		scope.DatabaseHealth = map[string]health.Result{"db": {Status: health.Status(db.Health), Reason: db.Reason, Message: db.Message}}
-	},
-	"certificate": func(scope *execute.Scope, _ *fixtures.Fixture) {
-		scope.MissingRefs = map[string][]desired.Ref{"site": {{Kind: desired.RefSecret, Name: "cert"}}}
 	},
 	"conflict": func(scope *execute.Scope, _ *fixtures.Fixture) {
 		id := desired.ID{Kind: desired.KindDeployment, Name: "shop-api"}
@@ -77,12 +72,6 @@ var stories = map[string]func() *fixtures.Fixture{
 	"suspended start": func() *fixtures.Fixture {
 		s := fixtures.ByName["suspended"]()
 		s.SetStarting("web")
-		return s
-	},
-	"certificate": func() *fixtures.Fixture {
-		s := fixtures.New("appservice", "site", `{image: "nginx:1", ports: [{port: 80}], expose: {ingressClassName: nginx, hostnames: [a.example.com], tls: {secretName: cert}}}`)
-		s.RunAll()
-		s.Add(&networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}})
 		return s
 	},
 	"missing child": func() *fixtures.Fixture {
@@ -118,9 +107,6 @@ func TestProgramsAgree(t *testing.T) {
 			}
 			s := newFixture()
 			operator := assessAsOperator(t, name, s)
-			if name == "certificate" && len(operator.Causes) != 1 {
-				t.Errorf("causes %v, want the missing Secret", operator.Causes)
-			}
 			in := s.Input()
 			in.IncludeEdges = true
 			if diff := cmp.Diff(operator, assessView(inspect.Evaluate(in))); diff != "" {

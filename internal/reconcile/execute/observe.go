@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,8 +44,7 @@ func (e *Executor) observe(ctx context.Context, s *Scope) error {
 	bindings := desired.BindingSecretNames(s.Owner, specs, s.Retained)
 	s.BindingVersions = SecretVersions(ctx, e.Cache, s.Owner.Namespace, bindings)
 	ownSecrets, sourceSecrets := desired.CredentialSecrets(s.Owner, specs, s.Retained)
-	refs, err := e.ConfigRefs.HashesFor(ctx, client.ObjectKeyFromObject(s.App), specs, children,
-		slices.Concat(ownSecrets, sourceSecrets, desired.SecretRefs(bindings), tlsSecrets(specs)))
+	refs, err := e.ConfigRefs.HashesFor(ctx, client.ObjectKeyFromObject(s.App), specs, children, slices.Concat(ownSecrets, sourceSecrets, desired.SecretRefs(bindings)))
 	if err != nil {
 		return err
 	}
@@ -65,9 +63,6 @@ func (e *Executor) observe(ctx context.Context, s *Scope) error {
 	s.MissingRefs = map[string][]desired.Ref{}
 	for _, c := range specs {
 		s.MissingRefs[c.Name] = desired.MissingRefs(c, refs)
-		if name := desired.TLSSecret(c); name != "" && e.isMissing(ctx, s.Owner.Namespace, name) {
-			s.MissingRefs[c.Name] = append(s.MissingRefs[c.Name], desired.Ref{Kind: desired.RefSecret, Name: name})
-		}
 	}
 	for _, c := range s.Components {
 		for _, child := range c.Children {
@@ -107,23 +102,6 @@ func (e *Executor) components(ctx context.Context, app Application) (specs []des
 		return nil, &rollout.InvalidSpec{Message: strings.Join(problems, ". ")}
 	}
 	return specs, nil
-}
-
-// tlsSecrets returns the Secrets with the certificates of exposed components. They do not affect pods.
-func tlsSecrets(specs []desired.ExpandedComponent) []desired.Ref {
-	var names []string
-	for _, c := range specs {
-		if name := desired.TLSSecret(c); name != "" {
-			names = append(names, name)
-		}
-	}
-	return desired.SecretRefs(names)
-}
-
-// isMissing reports whether a Secret does not exist in the cache.
-func (e *Executor) isMissing(ctx context.Context, namespace, secret string) bool {
-	err := e.Cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secret}, childkind.NewConfigRefMetadata(desired.RefSecret))
-	return apierrors.IsNotFound(err)
 }
 
 // countPodsWithoutStatefulSet counts the pods of stateful components that have no StatefulSet.
