@@ -161,7 +161,7 @@ func (a *Applier) create(ctx context.Context, owner desired.Owner, child desired
 	}
 	recreating, action := a.childCache.wasOwned(k, owner.UID), Created
 	if recreating {
-		if !a.childCache.wasRemoved(k, owner.UID) {
+		if !a.childCache.wasRemoved(k, owner.UID) && child.Kind != desired.KindJob { // users delete Jobs to run them again
 			action = Recreated
 		}
 		if wait, contentionStarted := a.childCache.allowRepair(k, owner.UID, a.clock.Now()); wait > 0 {

@@ -120,8 +120,8 @@ func (c *HashCache) hashOf(ctx context.Context, s configRef, keys string, record
 	isCurrent := func(r desired.RefState) bool {
 		return r.IsCurrent(current)
 	}
-	if found, err := c.currentRecord(ctx, s.kind, slices.DeleteFunc(slices.Clone(recorded), func(r desired.RefState) bool { return !isCurrent(r) })); found != nil || err != nil {
-		return found, err
+	if found := c.currentRecord(ctx, s.kind, slices.DeleteFunc(slices.Clone(recorded), func(r desired.RefState) bool { return !isCurrent(r) })); found != nil {
+		return found, nil
 	}
 	// One goroutine reads, and the others that need the same object wait for it.
 	c.readLocks.LockKey(s.String())
@@ -134,20 +134,17 @@ func (c *HashCache) hashOf(ctx context.Context, s configRef, keys string, record
 
 // currentRecord returns a record of the current version that was computed with the current HMAC key, or nil. After the
 // loss of the key the object is read again, because a later version could not be compared.
-func (c *HashCache) currentRecord(ctx context.Context, kind string, records []desired.RefState) (*desired.RefState, error) {
+func (c *HashCache) currentRecord(ctx context.Context, kind string, records []desired.RefState) *desired.RefState {
 	for i := range records {
 		if records[i].KeyID == "" {
-			return &records[i], nil
+			return &records[i]
 		}
 		keyID, err := c.hmacKey.idFor(ctx, kind)
-		if err != nil {
-			return nil, err
-		}
-		if records[i].KeyID == keyID {
-			return &records[i], nil
+		if err != nil || records[i].KeyID == keyID { // the content has not changed; only a later version needs the key
+			return &records[i]
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // readUncached checks once with the API server whether an object exists that the cache lacks. The cache

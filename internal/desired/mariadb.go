@@ -153,7 +153,7 @@ func supportsPasswordHash(db *appsapi.DatabaseComponent) bool {
 // tables, its server only listens on a socket. A server without free connections stays ready. The probe reads
 // /proc instead of connecting, because every connection without a login adds a line to the log of the server.
 func mariaDBReadinessProbe() *corev1.Probe {
-	const script = `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qE ':0CEA 0+:0000 0A'` // 3306, listening
+	const script = serverListens
 	return &corev1.Probe{
 		ProbeHandler:   corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}},
 		PeriodSeconds:  5,
@@ -168,6 +168,9 @@ func mariaDBStartupProbe() *corev1.Probe {
 	p.PeriodSeconds, p.FailureThreshold = 2, 1800
 	return p
 }
+
+// serverListens is a shell command that succeeds if a process listens on port 3306.
+const serverListens = `cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qE ':0CEA 0+:0000 0A'`
 
 // serverResponds is a shell function that succeeds if the server responds to a login. Any response counts, including an
 // error about connections or passwords. It uses the health check account of the image, so that the log does not grow. It
@@ -205,9 +208,14 @@ func mariaDBLivenessProbe() *corev1.Probe {
 //   - A server that receives SIGTERM after it has opened its sockets and before it accepts connections never ends
 //     (seen with 10.11).
 //
-// In both cases the server would run until the end of the grace period. Once the server runs, the hook ends at once.
+// In both cases the server would run until the end of the grace period. Once the server runs, the hook ends at once. For
+// a server that listens and hangs, it ends after three attempts to log in.
 func waitUntilServerRuns(main *corev1ac.ContainerApplyConfiguration) {
-	const script = serverResponds + `until grep -qE '^Sig(Blk|Cgt):.*[4-7c-f][0-9a-f]{3}$' /proc/1/status && responds; do sleep 0.2; done` // bit 14
+	const handlesSignal = `grep -qE '^Sig(Blk|Cgt):.*[4-7c-f][0-9a-f]{3}$' /proc/1/status` // bit 14
+	const script = serverResponds + "n=0\nuntil " + handlesSignal + ` && { responds || [ $n -ge 3 ]; }; do
+  ` + serverListens + ` && n=$((n+1))
+  sleep 0.2
+done`
 	main.WithLifecycle(corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
 		WithExec(corev1ac.ExecAction().WithCommand("sh", "-c", script))))
 }

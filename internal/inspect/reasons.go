@@ -83,6 +83,9 @@ func (v *View) reasonCause(in Input, reason, message string) explain.Cause {
 	c := explain.Cause{
 		Code: explain.Code(reason), Object: appRef(in), Path: `status.conditions[?(@.type=="Ready")]`, Value: reason, Since: v.Since, Message: message,
 	}
+	if reason == appsapi.ReasonInvalidSpec {
+		return c // each sentence is a problem of its own, with its fix
+	}
 	if end := nextSentence.FindStringIndex(message); end != nil {
 		c.Message, c.Fix = message[:end[0]], message[end[0]+2:]
 	}

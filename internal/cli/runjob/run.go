@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,7 +45,13 @@ func selectJob(app appkind.Application, name string) (appsapi.ComponentStatus, e
 	if !ok {
 		return none, appkind.UserErrorf("%s has no jobs", appkind.Title(app))
 	}
-	if app.ApplicationStatus().ObservedGeneration != app.GetGeneration() {
+	ready := meta.FindStatusCondition(app.ApplicationStatus().Conditions, appsapi.ConditionReady)
+	switch {
+	case app.GetDeletionTimestamp() != nil:
+		return none, appkind.UserErrorf("%s is being deleted", appkind.Title(app))
+	case ready != nil && ready.Reason == appsapi.ReasonInvalidSpec: // the operator would not create the Job again
+		return none, appkind.UserErrorf("the spec of %s is invalid, correct it first: %s", appkind.Title(app), ready.Message)
+	case app.ApplicationStatus().ObservedGeneration != app.GetGeneration():
 		return none, appkind.UserErrorf("the operator has not observed the latest change of %s; wait for it: kubectl holdfast wait %s -n %s",
 			appkind.Title(app), app.GetName(), app.GetNamespace())
 	}
@@ -73,17 +80,21 @@ func selectJob(app appkind.Application, name string) (appsapi.ComponentStatus, e
 // application or the component is suspended.
 func runAgain(ctx context.Context, c client.Client, app appkind.Application, component appsapi.ComponentStatus, suffix int64) (string, error) {
 	key := client.ObjectKey{Namespace: app.GetNamespace(), Name: component.ResourceName}
+	spec := specOf(app, component.Name)
+	switch {
+	case spec.Operations.Suspend:
+		return "", appkind.UserErrorf("job %q of %s is suspended; resume it first: kubectl holdfast resume %s -n %s", component.Name,
+			appkind.Title(app), app.GetName(), app.GetNamespace())
+	case spec.Job != nil && spec.Job.Schedule != "":
+		return runNow(ctx, c, key, suffix)
+	}
 	var job batchv1.Job
 	err := c.Get(ctx, key, &job)
 	if apierrors.IsNotFound(err) {
-		return runNow(ctx, c, key, suffix)
+		return "", appkind.UserErrorf("Job %s does not exist yet: %s", key, component.Message)
 	}
 	if err != nil {
 		return "", err
-	}
-	if isSuspended(app, component.Name) {
-		return "", appkind.UserErrorf("job %q of %s is suspended; resume it first: kubectl holdfast resume %s -n %s", component.Name,
-			appkind.Title(app), app.GetName(), app.GetNamespace())
 	}
 	if !rollout.JobFinished(&job) {
 		return "", appkind.UserErrorf("Job %s is still running; follow it: kubectl holdfast logs %s --component %s -f -n %s", key, app.GetName(),
@@ -92,9 +103,13 @@ func runAgain(ctx context.Context, c client.Client, app appkind.Application, com
 	return job.Name, c.Delete(ctx, &job, client.Preconditions{UID: &job.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 }
 
-// isSuspended reports whether a component or its application is suspended.
-func isSuspended(app appkind.Application, component string) bool {
-	return slices.ContainsFunc(appkind.Components(app), func(c desired.ExpandedComponent) bool { return c.Name == component && c.Operations.Suspend })
+// specOf returns the spec of a component.
+func specOf(app appkind.Application, component string) desired.ExpandedComponent {
+	all := appkind.Components(app)
+	if i := slices.IndexFunc(all, func(c desired.ExpandedComponent) bool { return c.Name == component }); i >= 0 {
+		return all[i]
+	}
+	return desired.ExpandedComponent{}
 }
 
 // runNow creates a Job from a CronJob, as kubectl create job --from does.

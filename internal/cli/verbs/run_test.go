@@ -30,6 +30,8 @@ components:
 	w.waitReady()
 	w.Expect(w.podUIDs("web")).To(Equal(pods), "dependents keep running")
 
+	w.Expect(w.stack().Status.Drift).To(BeEmpty(), "a requested run is no drift")
+
 	w.mustRun("run", "shop", "--component", "report")
 	w.Eventually(func() []types.UID { return w.jobsOfSchedule("shop-report") }, "60s", "50ms").Should(HaveLen(1))
 	w.waitReady()

@@ -78,9 +78,9 @@ func (e *Executor) observe(ctx context.Context, s *Scope) error {
 	return e.loadRevisions(ctx, s)
 }
 
-// components returns the expanded components of an application. A kind of another operator can return
-// components that cannot work, or panic: the error names the component instead of repeating the panic.
-func (e *Executor) components(ctx context.Context, app Application) (specs []desired.ExpandedComponent, err error) {
+// mapSpec returns the components of an application. The mapping of another operator can panic: then every reconcile
+// would, and the application could not be deleted.
+func (e *Executor) mapSpec(ctx context.Context, app Application) (specs []desired.ExpandedComponent, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.FromContext(ctx).Error(nil, "Panic in the mapping of the spec to components", "panic", p, "stack", string(debug.Stack()))
@@ -88,7 +88,16 @@ func (e *Executor) components(ctx context.Context, app Application) (specs []des
 				"The operator of %s cannot map the spec to components: %v; correct the spec, or report the log of the operator", e.Kind.GVK.Kind, p)}
 		}
 	}()
-	specs = e.Kind.Components(app)
+	return e.Kind.Components(app), nil
+}
+
+// components returns the components of an application. A kind of another operator can return components that cannot work:
+// the error names them.
+func (e *Executor) components(ctx context.Context, app Application) ([]desired.ExpandedComponent, error) {
+	specs, err := e.mapSpec(ctx, app)
+	if err != nil {
+		return nil, err
+	}
 	if len(specs) == 0 {
 		return nil, &rollout.InvalidSpec{Message: fmt.Sprintf("The spec of %s %s has no components; add one", e.Kind.GVK.Kind, app.GetName())}
 	}

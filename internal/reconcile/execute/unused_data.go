@@ -99,7 +99,11 @@ func (e *Executor) finalizeData(ctx context.Context, s *Scope) (finished bool) {
 	if !e.ChildKinds.Data {
 		return true
 	}
-	specs := e.Kind.Components(s.App)
+	specs, err := e.mapSpec(ctx, s.App)
+	if err != nil {
+		s.ObserveErr = err
+		return false
+	}
 	retained, err := e.dataReader().List(ctx, s.Owner, specs)
 	if err == nil && !rollout.HasData(s.Owner, desired.Build(s.Owner, specs, desired.ClusterState{Retained: retained}), retained) {
 		return true
