@@ -71,15 +71,15 @@ func missingReplica(d firstDay) {
 // noMetricsServer has an autoscaler without metrics.
 func noMetricsServer(d firstDay) {
 	d.apply(appServiceManifest("site", "localhost/web:1",
-		"  args: [\"--healthy\"]\n  ports: [{port: 80, targetPort: 8080}]\n  autoscaling: {minReplicas: 1, maxReplicas: 3, targetCPUUtilizationPercentage: 60}\n"))
+		"  args: [\"--healthy\"]\n  ports: [{port: 80, targetPort: 8080}]\n  autoscaling: {minReplicas: 1, maxReplicas: 3, targetCPUUtilization: 60}\n"))
 	d.eventually("90s", []string{"why", "site", "--all"}, `AutoscalerMetricsMissing`)
 }
 
-// missingIngressClass exposes a service through a class and a TLS Secret that do not exist.
+// missingIngressClass exposes a service through a class that does not exist.
 func missingIngressClass(d firstDay) {
 	d.apply(appServiceManifest("site", "localhost/web:1",
-		"  args: [\"--healthy\"]\n  ports: [{port: 80, targetPort: 8080}]\n  expose: {host: site.example.com, ingressClassName: nope, tlsSecretName: site-tls}\n"))
-	d.eventually("90s", []string{"why", "site", "--all"}, `nope`, `site-tls`)
+		"  args: [\"--healthy\"]\n  ports: [{port: 80, targetPort: 8080}]\n  expose: {hostnames: [site.example.com], ingressClassName: nope}\n"))
+	d.eventually("90s", []string{"why", "site", "--all"}, `IngressClass "nope", which does not exist`)
 }
 
 // suspendedApplication must name the command that resumes it.
