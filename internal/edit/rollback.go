@@ -194,6 +194,9 @@ func (p RollbackPlanner) applyRenames(d *Rollback) revision.Spec {
 			continue
 		}
 		newName := p.currentName(oldName, d.Target.Number)
+		if former, _ := c.(map[string]any)["renamedFrom"].(string); newName == "" && findByKey(current, "name", former) != nil {
+			newName = former // the rename of the revision was reverted later
+		}
 		if newName == "" || findByKey(objectList(d.Spec, "components"), "name", newName) != nil {
 			continue
 		}

@@ -104,6 +104,12 @@ func TestRollbackSpec(t *testing.T) {
 			want:  componentsSpec(web1, `{name: kv, stateful: {image: x, storage: [{name: data, mountPath: /d, size: 1Gi}]}}`),
 			notes: `"kv" is added again. status.retained lists no data for it, so it starts with new, empty volumes.`,
 		},
+		"rename was reverted": {
+			now:     componentsSpec(db("2Gi")),
+			earlier: []string{componentsSpec(strings.Replace(db("1Gi"), "name: db", "name: database, renamedFrom: db", 1))},
+			want:    componentsSpec(strings.Replace(db("2Gi"), "name: db", "name: database, renamedFrom: db", 1)),
+			notes:   `"db" is renamed back to "database"; renamedFrom is set, so the component keeps its volumes and credentials.`,
+		},
 		"component was renamed twice": {
 			now:     componentsSpec(strings.Replace(db("2Gi"), "name: db", "name: store, renamedFrom: database", 1)),
 			earlier: []string{componentsSpec(db("1Gi")), componentsSpec(strings.Replace(db("1Gi"), "name: db", "name: database, renamedFrom: db", 1))},
