@@ -195,7 +195,8 @@ func (e *explainer) storageClassMissingCause(claim *corev1.PersistentVolumeClaim
 	c := Cause{
 		Code: StorageClassMissing, Path: "spec.storageClassName", Value: class, Since: claim.CreationTimestamp.Time,
 		Message: fmt.Sprintf("PersistentVolumeClaim %s asks for StorageClass %q, which does not exist", claim.Name, abbreviate(class)),
-		Fix:     "Create the StorageClass; kubectl get storageclasses lists the existing ones.",
+		Fix: "Correct className in the storage of the component, or create the StorageClass; kubectl get storageclasses lists the existing " +
+			"ones.",
 	}
 	if class == "" {
 		c.Message = fmt.Sprintf("PersistentVolumeClaim %s asks for the default StorageClass, but the cluster has none", claim.Name)
@@ -208,7 +209,7 @@ func (e *explainer) storageClassMissingCause(claim *corev1.PersistentVolumeClaim
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		c.Fix = "Create the missing StorageClass, or create a new component with an existing StorageClass: " + strings.Join(names, ", ")
+		c.Fix = "Correct className in the storage of the component, or create the StorageClass; existing ones: " + strings.Join(names, ", ")
 	}
 	return c
 }

@@ -121,7 +121,7 @@ func TestLostClaimBlocksPod(t *testing.T) {
 func TestMissingStorageClass(t *testing.T) {
 	const (
 		message = "PersistentVolumeClaim data-db-0 asks for "
-		choose  = "Create the missing StorageClass, or create a new component with an existing StorageClass: "
+		choose  = "Correct className in the storage of the component, or create the StorageClass; existing ones: "
 		none    = message + "the default StorageClass, but the cluster has none"
 		noneFix = "Mark a StorageClass as the default, or set one in the storage of the component; " +
 			"kubectl get storageclasses lists the existing ones."

@@ -24,7 +24,7 @@ var kubernetesTerms = strings.NewReplacer(
 	"spec.podTemplateOverlay", "lifecycle",
 	"correct spec.expose of the application", "correct the Ingress",
 	"Correct spec.expose of the application", "Correct the HTTPRoute",
-	"create a new component with", "create a new claim with",
+	"Correct className in the storage of the component", "Create a claim with another storageClassName",
 	"in the storage of the component", "in the claim",
 )
 
