@@ -170,10 +170,10 @@ func TestDriftHistoryIsWrittenOncePerReport(t *testing.T) {
 	before := &appsapi.AppService{}
 	after := before.DeepCopy()
 	after.Status.Drift = []appsapi.DriftCorrection{{Object: appsapi.ObjectReference{Kind: "Service", Name: "web"}, LastTime: metav1.Unix(1, 0), Count: 1}}
-	if !shouldWriteStatus(before, after, false) {
+	if !shouldWriteStatus(before, after) {
 		t.Error("a correction is not written")
 	}
-	if shouldWriteStatus(after, after.DeepCopy(), true) {
+	if shouldWriteStatus(after, after.DeepCopy()) {
 		t.Error("the same history is written again")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,35 +112,10 @@ func stallsAt(after *appsapi.ApplicationStatus, deadline time.Duration, now time
 	return c.LastTransitionTime.Add(deadline)
 }
 
-// countsSettleTime is how long the readiness of pods must not have changed before counts are written.
-const countsSettleTime = 10 * time.Second
-
-// countsSettleAt returns when the counts of pods count as settled. The containers of a crash loop become
-// ready and unready all the time.
-func countsSettleAt(pods []*corev1.Pod) time.Time {
-	var last time.Time
-	for _, pod := range pods {
-		last = maxTime(last, pod.CreationTimestamp.Time)
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodReady {
-				last = maxTime(last, c.LastTransitionTime.Time)
-			}
-		}
-	}
-	return last.Add(countsSettleTime)
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
 // shouldWriteStatus reports whether the status must be written. During a rollout only transitions
-// are written, because replica counts change all the time. If the counts are settled or the application
-// is ready, the status is written for any difference: another client may have changed the status.
-func shouldWriteStatus(app, next execute.Application, settled bool) bool {
+// are written, because replica counts change all the time. The status of a ready application is
+// written for any difference: counts are stable, and another client may have changed the status.
+func shouldWriteStatus(app, next execute.Application) bool {
 	before, after := app.ApplicationStatus(), next.ApplicationStatus()
 	if isTransition(before, after) {
 		return true
@@ -149,7 +123,7 @@ func shouldWriteStatus(app, next execute.Application, settled bool) bool {
 	if was, ok := app.(Stack); ok && isStackTransition(was.StackStatus(), next.(Stack).StackStatus()) {
 		return true
 	}
-	return (settled || meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady)) && !equality.Semantic.DeepEqual(app, next)
+	return meta.IsStatusConditionTrue(after.Conditions, appsapi.ConditionReady) && !equality.Semantic.DeepEqual(app, next)
 }
 
 // isTransition reports whether the generation, a condition, the drift history or the set of cause codes changed.

@@ -25,7 +25,6 @@ import (
 func (r *Reconciler) updateStatus(ctx context.Context, scope *execute.Scope) error {
 	app, now, before := scope.App, r.Clock.Now(), scope.App.ApplicationStatus()
 	var states []componentState
-	var allPods []*corev1.Pod
 	for _, c := range scope.Components {
 		var pods []*corev1.Pod
 		if scope.ObserveErr == nil {
@@ -37,7 +36,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, scope *execute.Scope) err
 		}
 		v := assessComponent(c, scope, diagnosis, before.Causes)
 		scope.RequeueNoLaterThan(v.requeueAt)
-		states, allPods = append(states, v), append(allPods, pods...)
+		states = append(states, v)
 	}
 	after := computeStatus(before, app.GetGeneration(), states, scope, now)
 	scope.RequeueNoLaterThan(stallsAt(after, progressDeadline(states), now))
@@ -52,12 +51,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, scope *execute.Scope) err
 	if scope.Transient && before.ObservedGeneration == app.GetGeneration() && scope.IsNoop() {
 		return nil
 	}
-	next, settleAt := r.nextStatus(scope, after, states), countsSettleAt(allPods)
-	settled := !now.Before(settleAt)
-	if !settled && !shouldWriteStatus(app, next, false) && shouldWriteStatus(app, next, true) {
-		scope.RequeueNoLaterThan(settleAt)
-	}
-	return r.writeStatusAndEvents(ctx, scope, next, before, after, settled)
+	return r.writeStatusAndEvents(ctx, scope, r.nextStatus(scope, after, states), before, after)
 }
 
 // updateDeletionStatus reports which objects block a deletion.
@@ -77,7 +71,7 @@ func (r *Reconciler) updateDeletionStatus(ctx context.Context, scope *execute.Sc
 	scope.RequeueNoLaterThan(stallsAt(after, deletionDeadline, now))
 	next := deepCopy(scope.App)
 	*next.ApplicationStatus() = *after
-	return r.writeStatusAndEvents(ctx, scope, next, before, after, false)
+	return r.writeStatusAndEvents(ctx, scope, next, before, after)
 }
 
 func deepCopy(app execute.Application) execute.Application {
@@ -121,11 +115,11 @@ func (r *Reconciler) nextStatus(scope *execute.Scope, after *appsapi.Application
 }
 
 // writeStatusAndEvents writes the status if it changed enough, and then the events.
-func (r *Reconciler) writeStatusAndEvents(ctx context.Context, scope *execute.Scope, next execute.Application, before, after *appsapi.ApplicationStatus, settled bool) error {
+func (r *Reconciler) writeStatusAndEvents(ctx context.Context, scope *execute.Scope, next execute.Application, before, after *appsapi.ApplicationStatus) error {
 	if r.kind.SummarizeConditions != nil {
 		r.kind.SummarizeConditions(next)
 	}
-	if shouldWriteStatus(scope.App, next, settled) {
+	if shouldWriteStatus(scope.App, next) {
 		if err := r.writeStatus(ctx, scope.App, next); err != nil {
 			return err
 		}

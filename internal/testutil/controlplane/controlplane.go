@@ -203,7 +203,10 @@ func (p *Plane) newProcess(name string, args []string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Process{Name: name, Path: path, Args: args, Log: p.path("log/" + name + ".log")}, nil
+	return &Process{
+		Name: name, Path: path, Args: args, Log: p.path("log/" + name + ".log"),
+		Env: []string{"GOGC=400"}, // test clusters are short-lived: less garbage collection saves a tenth of their CPU time
+	}, nil
 }
 
 // WaitReady waits until the API server is ready, or returns why it exited.
