@@ -208,9 +208,15 @@ func TestUnboundClaimIsReplaced(t *testing.T) {
 			}
 			w.editComponent("db", correct)
 			for i, name := range names {
-				// The simulated node runs pods without volumes, so their claims are protected until the pods are deleted.
-				w.Eventually(func() bool { c := w.claim(name); return c == nil || c.UID != before[i] || c.DeletionTimestamp != nil }, "20s").Should(BeTrue())
-				w.Expect(w.Delete(w.Context(), w.pod(strings.TrimPrefix(name, "data-")))).To(Succeed())
+				// The simulated node runs pods without volumes, so their claims are protected until the pods are deleted. A
+				// pod that the StatefulSet creates too early protects the claim again.
+				w.Eventually(func() bool {
+					c := w.claim(name)
+					if pod := w.pod(strings.TrimPrefix(name, "data-")); pod != nil && c != nil && c.UID == before[i] && c.DeletionTimestamp != nil {
+						_ = w.Delete(w.Context(), pod) // may be gone already
+					}
+					return c != nil && c.UID != before[i]
+				}, "60s", "500ms").Should(BeTrue())
 			}
 			w.waitReady()
 			for i, name := range names {
