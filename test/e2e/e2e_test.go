@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -72,8 +71,8 @@ func withCluster(runTests func() int) (code int, err error) {
 		return 0, err
 	}
 	for name, program := range map[string]string{
-		operatorImage: filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "operator"),
-		centerImage:   filepath.Join(root, "bin", "linux-"+runtime.GOARCH, "center"),
+		operatorImage: filepath.Join(root, "bin", "operator"),
+		centerImage:   filepath.Join(root, "bin", "center"),
 		webImage2:     web,
 		ledgerImage:   ledger,
 	} {
