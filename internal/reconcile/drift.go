@@ -193,7 +193,7 @@ func driftValue(kind string, path objdiff.Path, v any) string {
 	if v == nil {
 		return ""
 	}
-	if kind == "Secret" {
+	if kind == "Secret" || slices.ContainsFunc(path, isArgument) {
 		return redact.Placeholder
 	}
 	v = redact.ValueAt(path, v)
@@ -207,3 +207,7 @@ func driftValue(kind string, path objdiff.Path, v any) string {
 	}
 	return conditions.Truncate(text, maxDriftValue)
 }
+
+// isArgument reports whether a step of a path is a command or its arguments. They can contain passwords that no rule
+// recognizes, for example -pPASSWORD, and readers of an application are not necessarily readers of its workloads.
+func isArgument(s objdiff.Step) bool { return s.Name == "args" || s.Name == "command" }

@@ -154,6 +154,7 @@ func TestDriftHistoryHidesSecrets(t *testing.T) {
 		repaired(deploymentID, "spec.template.spec.containers[app].env[PASSWORD].value", secret, secret+"2"),
 		repaired(deploymentID, "spec.template.spec.containers[app].env[PASSWORD]", map[string]any{"name": "PASSWORD", "value": secret}, nil),
 		repaired(deploymentID, "spec.template.spec.containers[app].args", []any{"--password", secret}, []any{"--password=" + secret}),
+		repaired(deploymentID, "spec.template.spec.containers[app].command", []any{"mariadb", "-p" + secret}, []any{"mariadb"}),
 		repaired(desired.ID{Kind: desired.KindSecret, Name: "s"}, "data.a", secret, secret),
 		repaired(desired.ID{Kind: desired.KindSecret, Name: "s"}, "immutable", secret, secret),
 		repaired(desired.ID{Kind: desired.KindConfigMap, Name: "c"}, "data.config", secret, secret),
