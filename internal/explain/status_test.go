@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsapi "github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -156,5 +158,19 @@ func TestWarning(t *testing.T) {
 	}
 	if got := Warning([]Cause{notice}); got != "" {
 		t.Errorf("got %q for a cause that needs no action", got)
+	}
+}
+
+// Metrics are not missing if the pods have no request to compare them with.
+func TestAutoscalerOfPodsWithoutRequests(t *testing.T) {
+	a := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	a.Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{{
+		Type: autoscalingv2.ScalingActive, Status: corev1.ConditionFalse, Reason: "FailedGetResourceMetric", LastTransitionTime: ago(time.Hour),
+		Message: "failed to get memory utilization: missing request for memory in container app of Pod web-1"}}
+	causes := Explain(Snapshot{Autoscalers: []*autoscalingv2.HorizontalPodAutoscaler{a}, SpecPath: "spec.components[web].service"}, testNow).Causes
+	const message = "HorizontalPodAutoscaler web cannot compute the utilization of its pods, which have no memory request, so it does not scale"
+	const fix = "Set spec.components[web].service.resources.requests.memory of the application."
+	if len(causes) != 1 || causes[0].Message != message || causes[0].Fix != fix {
+		t.Errorf("got %+v", causes)
 	}
 }
