@@ -62,7 +62,8 @@ var watched = []string{
 }
 
 func (s *harness) measureRestartBy(name string, restart func()) {
-	got := operatorRequests(s.recordRequests(restart))
+	got, key := splitHashKeyRequests(operatorRequests(s.recordRequests(restart)))
+	s.table.add(hashKeyRow(name, requestCounts{reads: 1}, key)) // to detect that the key was lost
 	writes, discovery, unexpected := len(got.Writes()), 0, 0
 	lists := map[string]int{}
 	var notes []string
